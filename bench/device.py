@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""See device.sh. Needs Python alone; PyTorch is asked for in a process of its own."""
+"""See device.sh. Needs only Python; PyTorch runs in a process of its own."""
 import argparse
 import concurrent.futures
 import datetime
@@ -18,11 +18,12 @@ sys.path.insert(0, HERE)
 from device_table import markdown  # noqa: E402
 
 STEPS = ("verify", "suites", "bench", "torch")
-# Suites that ask a device, its driver and its compiler something, most telling first; --quick takes the short ones.
+# Suites that test a device, its driver and its compiler, the most informative first. --quick runs
+# the short ones.
 SUITES = ("case_portable", "linear", "attention_portable", "hostile_portable", "limits_portable", "views_portable", "merge", "rope",
           "queue", "memory", "attention", "case", "layer_rope", "models")
 QUICK_SUITES = ("merge", "rope")
-# Lists of `clattn bench`, each a run of its own: name, words, words in place of them with --quick.
+# Runs of `clattn bench`: name, options, and the options with --quick.
 BENCHES = (
     ("prefill", "--op attend -b 1 --heads 16 -n 1k,4k -d 64,128 --causal both --dtype f16,bf16,f32",
      "--op attend -b 1 --heads 2 -n 128 -d 64,128 --causal yes --dtype f32,f16"),
@@ -31,7 +32,7 @@ BENCHES = (
     ("projections", "--op linear --heads 32 -d 128 --d-model 4096 -n 1,8,512,2k --dtype f16,bf16,f32",
      "--op linear --heads 4 -d 64 --d-model 256 -n 1,64 --dtype f32,f16"),
 )
-# Of the time that is left for a device, what a step may take at most.
+# The largest share of the remaining time that a step may use.
 SHARES = {"verify": 0.45, "suites": 0.35, "bench": 0.6, "torch": 0.9}
 
 
@@ -74,7 +75,7 @@ def parse():
 
 
 def vendors_folder(drivers, folder):
-    """The .icd files that there are, and one for each driver that is given."""
+    """Collect the installed .icd files, and write one for each driver of --driver."""
     known = os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
     texts = []
     if os.path.isdir(known):
@@ -93,13 +94,13 @@ def vendors_folder(drivers, folder):
 
 
 class Run:
-    """What every step shares: the options, a folder, the time that is left."""
+    """The state that all steps share: the options, a folder, the remaining time."""
 
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.end = time.monotonic() + 60 * options.minutes
         self.environment = dict(os.environ)
-        # Libraries that were brought along, and what lies beside a driver.
+        # Libraries from --libraries, and the folders of the drivers.
         self.libraries = [os.path.abspath(x) for x in options.libraries] + [os.path.dirname(os.path.abspath(x)) for x in options.driver]
         self.add_libraries(self.environment)
         if options.driver:
@@ -115,7 +116,7 @@ class Run:
         return max(self.end - time.monotonic(), 1.0)
 
     def clattn(self, words, seconds=None):
-        """(status, output, last line of its words); the status is None where the time was not enough."""
+        """Returns (status, output, last line of stderr). The status is None if time ran out."""
         return self.command([f"{self.options.build}/clattn", *words, "--cache-dir", f"{self.folder}/kernels"], seconds)
 
     def command(self, words, seconds=None, environment=None):
@@ -136,7 +137,9 @@ def parsed(text):
 
 
 def families_of(device):
-    """Those that a device without vector lanes can take; None: all of them, in one run."""
+    """The families to run one by one: those that a device without vector lanes can run. None: run
+    all of them at once.
+    """
     if device["type"] == "cpu":
         return None
     names = [f["name"] for f in device["prefill"]["families"]] + ["linear_rows", "linear_tiles", "linear_fragments"]
@@ -144,13 +147,15 @@ def families_of(device):
 
 
 def side_by_side(device, work, items):
-    """What `work` makes of each, in their order: on a CPU one after the other, else together, since the host's cores compile."""
+    """The results of `work` for each item, in order. On a CPU items run one by one, otherwise
+    together, because the host's cores compile.
+    """
     with concurrent.futures.ThreadPoolExecutor(1 if device["type"] == "cpu" else max((os.cpu_count() or 2) // 2, 1)) as pool:
         return list(pool.map(work, items))
 
 
 def verify(run, device, seconds):
-    """Kernels against float64: how many passed, and those that failed by name."""
+    """Verify kernels against float64: the number that passed, and the names of the others."""
     started, result = time.monotonic(), {"pass": 0, "fail": 0, "unsupported": 0, "failures": [], "families": {}, "status": "ok", "why": ""}
     families, small = families_of(device) or [""], ["--case", "plain"] if run.options.quick else []
 
@@ -180,7 +185,7 @@ def verify(run, device, seconds):
 
 
 def known_tests(run, listed):
-    """What meson knows of the tests, by their names; of a build or sources that were moved, where they are now."""
+    """Meson's list of tests by name, with paths adjusted if build or sources have moved."""
     text = open(listed, encoding="utf-8").read()
     try:
         with open(f"{run.options.build}/meson-info/meson-info.json", encoding="utf-8") as f:
@@ -198,7 +203,7 @@ def known_tests(run, listed):
 
 
 def suites(run, device, seconds):
-    """The Check programs that are built, as meson would run them, on this device."""
+    """Run the Check programs in the build folder on this device, as Meson would."""
     listed = f"{run.options.build}/meson-info/intro-tests.json"
     if not os.path.exists(listed):
         return {"status": "absent", "why": "the build has no tests", "suites": []}
@@ -223,7 +228,7 @@ def suites(run, device, seconds):
 
 
 def bench(run, device, seconds):
-    """Rows of `clattn bench`, each verified before it was timed."""
+    """Rows of `clattn bench`, each verified before timing."""
     result, end = {"status": "ok", "why": "", "rows": [], "limits": {}}, time.monotonic() + seconds
     for name, words, quick in BENCHES:
         more = ["--max-ms", "30" if run.options.quick else "200", "--device", str(device["index"]), "-o", "json"]
@@ -240,7 +245,7 @@ def bench(run, device, seconds):
 
 
 def torch(run, device, rows, seconds):
-    """The same cases by PyTorch's kernels, in a process of its own."""
+    """The same cases on PyTorch's kernels, in a process of its own."""
     if not rows:
         return {"status": "absent", "why": "no case was measured", "rows": []}
     asked = f"{run.folder}/torch.json"
@@ -248,7 +253,8 @@ def torch(run, device, rows, seconds):
         json.dump({"device": device["device"], "type": device["type"], "rows": rows, "seconds": seconds,
                    "max_ms": 30 if run.options.quick else 200}, f)
     status, text, why = run.command([run.options.python, f"{HERE}/device_torch.py", asked], seconds + 20,
-                                    {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})  # none that were brought along
+                                    # without --libraries
+                                    {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
     found = parsed(text)
     if found is None:
         return {"status": "unfinished" if status is None else "fail", "why": why, "rows": []}
@@ -263,7 +269,9 @@ LEFT_OUT = {"verify": {"status": "left out", "why": "", "pass": 0, "fail": 0, "u
 
 
 def measure(run, device, seconds):
-    """Everything that was asked of one device; a step that failed, or a verify that did not end, is bad."""
+    """Run all requested steps on one device. A failed step, or a verify that did not finish, makes
+    the device bad.
+    """
     end, found = time.monotonic() + seconds, dict(LEFT_OUT)
     steps = {"verify": verify, "suites": suites, "bench": bench, "torch": lambda r, d, s: torch(r, d, found["bench"]["rows"], s)}
     for name in STEPS:
@@ -283,7 +291,7 @@ def wanted(device, spec):
 
 
 def write(report, prefix):
-    """Both files or none: they are whole before the first has its name."""
+    """Write both files or none: both are complete before the first is renamed."""
     texts = {".json": json.dumps(report, indent=1) + "\n", ".md": markdown(report)}
     for ending, text in texts.items():
         with open(f"{prefix}{ending}.part", "w", encoding="utf-8") as f:
@@ -300,7 +308,7 @@ def default_prefix(report):
 
 def main():
     options, started = parse(), time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what it started ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that child processes end, too
     with tempfile.TemporaryDirectory() as folder:
         run = Run(options, folder)
         status, text, why = run.clattn(["devices", "--json"], 60)

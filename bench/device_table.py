@@ -1,4 +1,4 @@
-"""What device.py writes beside its JSON: one markdown page."""
+"""Format the report of device.py as a Markdown page."""
 
 
 def time_text(ns):
@@ -13,7 +13,7 @@ def rate_text(row):
 
 
 def peers_of(found):
-    """{case: {way: ratio of its time to clattn's}}"""
+    """{case: {way: its time divided by clattn's time}}"""
     result = {}
     for row in found["rows"]:
         if row["status"] == "ok":
@@ -22,7 +22,7 @@ def peers_of(found):
 
 
 def peer_text(ways):
-    """How many times as long as clattn each took; above 1 clattn is the faster one."""
+    """The time of each PyTorch way divided by clattn's; above 1, clattn is faster."""
     return ", ".join(f"{name.removesuffix('_attention')} {ratio:.2f}" for name, ratio in sorted(ways.items(), key=lambda x: x[1]))
 
 
@@ -59,7 +59,7 @@ def bench_lines(device):
         if row["status"] != "ok":
             yield f"| {row['case']} | {row['kernel']} | {row['status']}: {row['why']} | | | | | |"
             continue
-        # time_ns_spread is a share of the median
+        # time_ns_spread is in nanoseconds; show it as a share of the median
         yield (f"| {row['case']} | {row['kernel']} | {time_text(row['time_ns'])} | {spread_text(row)} | {rate_text(row)} | "
                f"{row['limit_percent']:.0f} % | {row['error_nmse']:.1e} | {peer_text(peers.get(row['case'], {}))} |")
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The cases of device.py by PyTorch's own kernels, on the same device: prints one JSON object.
+"""Run the cases of device.py on PyTorch's own kernels on the same device, and print one JSON
+object.
 
     device_torch.py ASKED.json
 
-scaled_dot_product_attention runs by each backend that torch.nn.attention.sdpa_kernel can force; projections are
-torch.nn.functional.linear. A backend that a case is not for says why, and is no failure. The two libraries see the same
-sizes and types, not the same numbers: device.py's side was verified, this side is only timed.
+scaled_dot_product_attention runs with each backend that torch.nn.attention.sdpa_kernel can force.
+Projections run as torch.nn.functional.linear. A backend that does not support a case reports why,
+which is no failure. Both libraries have the same sizes and types but different numbers: device.py
+verifies clattn's results, and PyTorch's are only timed.
 """
 import json
 import statistics
@@ -21,14 +23,18 @@ def say(result):
 
 
 def likeness(name, architecture, asked):
-    """How much a device of PyTorch's is the one asked for: 0 not at all. Words with a digit tell chips of one maker apart."""
+    """How well a device of PyTorch matches the requested one; 0: no match. Words with a digit
+    distinguish chips of one maker.
+    """
     if name == asked or (architecture and architecture == asked.split(":")[0]):
         return 100
     return len({w for w in set(name.lower().split()) & set(asked.lower().split()) if any(c.isdigit() for c in w)})
 
 
 def find_device(torch, asked):
-    """PyTorch's device of that name, (device, its name), or None: a graphics card that PyTorch does not have."""
+    """PyTorch's device of that name as (device, its name), or None for a graphics card that PyTorch
+    does not support.
+    """
     if asked["type"] == "cpu":
         return torch.device("cpu"), "the host's CPU"
     best = (0, None, "")
@@ -46,7 +52,7 @@ def find_device(torch, asked):
 
 
 class Timer:
-    """Times of a call in nanoseconds: by the device's events, or by the clock on a CPU."""
+    """Times of a call in nanoseconds, by device events or by the clock on a CPU."""
 
     def __init__(self, torch, device):
         self.torch, self.device = torch, device
@@ -65,7 +71,7 @@ class Timer:
         return a.elapsed_time(b) * 1e6
 
     def many(self, call, most_ms):
-        """Five runs at least, after two that are not counted."""
+        """At least five runs, after two that are not counted."""
         for _ in range(2):
             self.once(call)
         times, end = [], time.perf_counter() + most_ms / 1e3
@@ -75,7 +81,9 @@ class Timer:
 
 
 def attention_call(torch, row, dtype, device):
-    """The mask of a causal case is top-left here and bottom-right there: the same for as many rows as keys."""
+    """The call of a case. PyTorch's causal mask is top-left and clattn's bottom-right: equal for as
+    many rows as keys.
+    """
     def make(heads, n, d):
         return torch.randn(row["b"], heads, n, d, dtype=dtype, device=device)
 
@@ -87,7 +95,7 @@ def attention_call(torch, row, dtype, device):
 
 
 def ways_of(torch, row, dtype, device):
-    """(name, context, call)"""
+    """Tuples (name, context, call) of the ways to run a row."""
     import contextlib
 
     if row["op"] == "linear":
@@ -112,7 +120,7 @@ def measure(torch, row, device, timer, most_ms):
             with torch.inference_mode(), context:
                 result.update(timer.many(call, most_ms))
             result["ratio"] = result["time_ns"] / row["time_ns"]
-        except Exception as why:  # a backend that is not for this case, type or device
+        except Exception as why:  # the backend does not support this case, type or device
             result.update(status="unsupported", why=str(why).splitlines()[0][:200] if str(why) else type(why).__name__)
         yield result
 
@@ -131,7 +139,7 @@ def main():
     if not found:
         say({"status": "absent", "why": f"PyTorch {torch.__version__} has no such device", "rows": []})
     device, name = found
-    # float32 products in full, as clattn's are.
+    # Full float32 products, as in clattn.
     torch.backends.cuda.matmul.allow_tf32 = False
     timer, rows, end = Timer(torch, device), [], time.monotonic() + asked["seconds"]
     status, why = "ok", ""

@@ -1,9 +1,14 @@
 #!/bin/sh
-# Two OpenCL runtimes in one group against the better one alone: prefill and decode, in turns, from host memory to host memory. The
-# devices are CPU runtimes on one machine, so that each gets half of the cores, and the better one alone has its half: what a group
-# adds is then the other half.   $1 build folder, $2 folder with the .icd files of both, $3 results (JSON; default none)
-#   POCL_MAX_PTHREAD_COUNT and DPCPP_CPU_NUM_CUS say how many threads each has; default half of the cores.
-#   Intel's runtime then computes on the thread that calls alone: 93 to 98 % of its CPU time (/proc/PID/task, two cores), 57 % without.
+# Measure two OpenCL runtimes in one group against the faster one alone: prefill and decode,
+# interleaved, from host memory to host memory. The runtimes are for CPUs of one machine, and each
+# has half of the cores. The group thus adds the other half.
+#
+#    $1 build folder
+#    $2 folder with the .icd files of both
+#    $3 file for results (JSON; default none)
+#    POCL_MAX_PTHREAD_COUNT and DPCPP_CPU_NUM_CUS set the threads of each; default half the cores
+#
+# CL_CONFIG_CPU_TBB_NUM_WORKERS makes Intel's runtime compute only on the calling thread.
 set -eu
 half=$(($(nproc) / 2))
 [ "$half" -ge 1 ] || half=1

@@ -1,6 +1,9 @@
 #!/bin/sh
-# Numbers of libclattn-mpi on a machine of two cores: two ranks of one thread each against one device with two threads, in turns; the
-# overlap of the ring; decode over two ranks; and the runs that bench/scale.py is fitted to.   $1 build folder, $2 folder for results
+# Measure libclattn-mpi on a machine of two cores: two ranks of one thread each against one device
+# with two threads, interleaved; the overlap of the ring; decode over two ranks. The bench/scale.py
+# model is fitted to these runs.
+#
+#    $1 build folder   $2 folder for results
 set -eu
 program=$PWD/$1/clattn results=$2
 mkdir -p "$results"

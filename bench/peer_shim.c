@@ -1,6 +1,6 @@
-// peer_shim.c: clattn for a benchmark written in Python: attention calls, layers and projections made from host arrays,
-// run, read back. Timing, checking and the peers are Python's (peers.py); the device's limits are
-// the evidence's.
+// peer_shim.c: clattn for the Python benchmark peers.py: create attention calls, layers and
+// projections from host arrays, run them and read the results. Python does timing, checking and the
+// peers. The device's limits come from verification/limits.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +22,11 @@ struct peer_call {
     clattn_plan plan;
     cl_mem out, weights, buffers[MAX_BUFFERS];
     size_t out_bytes, weights_bytes;
-    clattn_tensor results[MAX_RESULTS]; // of what has more than `out` and `weights`
+    clattn_tensor results[MAX_RESULTS]; // of calls with more results than `out` and `weights`
     int buffer_count, result_count;
 };
 
-// Keep a line in device->error and return NULL.
+// Store a message in device->error and return NULL.
 __attribute__((format(printf, 2, 3))) static void *peer_fail(peer_device *device, const char *format, ...) {
     va_list list;
     va_start(list, format);
@@ -128,7 +128,7 @@ static clattn_tensor add(peer_call *call, const void *data, clattn_type type, in
     return clattn_tensor_dense(add_buffer(call, data, bytes), type, rank, shape);
 }
 
-// `count` rows of a matrix or vector, from row `first` on.
+// View `count` rows of a matrix or vector from row `first` on.
 static clattn_tensor take_rows(clattn_tensor t, int64_t first, int64_t count) {
     t.offset += first * t.stride[0];
     t.shape[0] = count;
@@ -159,7 +159,7 @@ static clattn_status prepare_backward(peer_call *call, size_t *bytes) {
     return status == CLATTN_OK ? clattn_attention_backward_workspace(c, b, bytes) : status;
 }
 
-// One workspace serves both calls, which run one after the other.
+// Forward and backward run one after the other and share one workspace.
 static clattn_status prepare_train(peer_call *call, size_t *bytes) {
     clattn_context *c = call->device->context;
     int64_t kept = 0;
@@ -187,8 +187,8 @@ static clattn_status prepare(peer_call *call, size_t *bytes) {
     return is_layer ? clattn_layer_workspace(c, l, bytes) : clattn_attention_workspace(c, a, bytes);
 }
 
-// Compiles and allocates what the call would otherwise do in its first run. `inputs`: the buffers that must
-// exist by now.
+// Compile and allocate everything that the first run would otherwise do. `inputs` is the expected
+// number of buffers so far.
 static peer_call *complete(peer_call *call, int inputs) {
     size_t bytes = 0;
     bool ok = call->buffer_count == inputs && fail_status(call->device, prepare(call, &bytes)) == 0;
@@ -245,7 +245,7 @@ peer_call *peer_backward_create(peer_device *device, const peer_attention *a) {
     return NULL;
 }
 
-// The layer's call, of six buffers.
+// Set up the layer call with its six buffers.
 static void add_layer(peer_call *call, const peer_layer *l) {
     clattn_layer_params *p = &call->layer;
     const clattn_type type = (clattn_type)l->type;

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Compare clattn with PyTorch, ONNX Runtime and OpenVINO on this machine's CPU, on the same arrays, in one run.
+"""Compare clattn with PyTorch, ONNX Runtime and OpenVINO on this machine's CPU, on the same arrays,
+in one run.
 
     python3 bench/peers.py
     python3 bench/peers.py --quick --json peers.json
     python3 bench/peers.py --cases bf16 GPT-2 --device pthread
-    python3 bench/peers.py --cases layer --json all.json --resume    # a piece of a long run
+    python3 bench/peers.py --cases layer --json all.json --resume    # a part of a long run
 
-The first run makes an environment with the peers (build/peers, some gigabytes from PyPI; --python takes one that is there)
-and builds clattn in build/. Every result is checked against float64 before it is timed; every ratio comes with its quartiles.
-Exit status: 0 measured, 1 a result was wrong or a run failed, 2 the request was wrong. A missed target is no failure.
+The first run creates an environment with the peers (build/peers, some gigabytes from PyPI; --python
+uses an existing one) and builds clattn in build/. Every result is verified against float64 before
+timing, and every ratio is printed with its quartiles. Exit status: 0 measured, 1 a result was wrong
+or a run failed, 2 the request was wrong. A missed target is no failure.
 """
 import argparse
 import json
@@ -20,7 +22,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PACKAGES = ("numpy", "torch", "onnx", "onnxruntime", "openvino")
-INSIDE = "CLATTN_PEERS_INSIDE"  # set once the environment's own Python runs this file
+INSIDE = "CLATTN_PEERS_INSIDE"  # set while the environment's own Python runs this file
 
 
 def say(text):
@@ -57,13 +59,13 @@ def parse():
 
 
 def missing(python, packages):
-    """Which of the packages that Python does not have."""
+    """The packages that this Python does not have."""
     code = "import importlib.util, sys; print(*(n for n in sys.argv[1:] if not importlib.util.find_spec(n)))"
     return subprocess.run([python, "-c", code, *packages], check=True, capture_output=True, text=True).stdout.split()
 
 
 def make_environment(build):
-    """build/peers with every peer that can be installed; what is there is kept."""
+    """Create build/peers with every peer that can be installed. Existing packages stay."""
     folder = os.path.join(build, "peers")
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
@@ -82,7 +84,7 @@ def make_environment(build):
 
 
 def build_shim(build):
-    """The shared module, up to date."""
+    """Build the shared module if it is out of date."""
     if not os.path.exists(os.path.join(build, "build.ninja")):
         subprocess.run(["meson", "setup", build, ROOT], check=True, stdout=sys.stderr)
     subprocess.run(["ninja", "-C", build, "libclattn_peers.so"], check=True, stdout=sys.stderr)
@@ -90,15 +92,17 @@ def build_shim(build):
 
 
 def enter_environment(options):
-    """Run this file again with the environment's Python, each runtime's thread count set before it is loaded."""
+    """Run this file again with the environment's Python. Sets each runtime's thread count before
+    the runtime is loaded.
+    """
     python = options.python or make_environment(options.build)
     count = str(options.threads)
     threads = {name: count for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT",
                                         "CL_CONFIG_CPU_TBB_NUM_WORKERS")}
-    # PoCL's workers keep to a core each; it ends the process where the system refuses one.
+    # Pin PoCL's workers to cores. PoCL aborts if the system refuses this.
     if owns_every_cpu():
         threads.setdefault("POCL_AFFINITY", "1")
-    if options.avx2:  # Intel's OpenCL runtime, PyTorch, oneDNN in PyTorch and OpenVINO
+    if options.avx2:  # for Intel's OpenCL runtime, PyTorch, oneDNN in PyTorch, and OpenVINO
         threads |= {"CL_CONFIG_CPU_TARGET_ARCH": "core-avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
                     "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
     if options.sse:
@@ -112,7 +116,7 @@ def owns_every_cpu():
     return os.sched_getaffinity(0) == set(range(os.cpu_count()))
 
 
-# Of /proc/cpuinfo: what a vector or matrix kernel could use.
+# Flags in /proc/cpuinfo of instructions that a vector or matrix kernel may use.
 VECTOR_FLAGS = ("sse4_2", "f16c", "fma", "avx", "amx", "asimd", "fphp", "bf16", "i8mm", "sve")
 
 
@@ -144,7 +148,7 @@ def write_whole(path, document):
 
 
 def run_cases(options, clattn, peers, document):
-    """Fill document["rows"], in the order of the cases."""
+    """Fill document["rows"] in the order of the cases."""
     import peers_measure
     import peers_table
     kept = {row["case"]: row for row in document["rows"]}
@@ -168,7 +172,7 @@ def in_order(rows):
 
 
 def earlier_rows(options, document):
-    """What an earlier piece of the same run on the same machine left."""
+    """The rows of an earlier part of the same run on the same machine."""
     if not options.resume or not os.path.exists(options.json):
         return []
     with open(options.json, encoding="utf-8") as f:
@@ -197,9 +201,11 @@ def main():
     load_before = os.getloadavg()[0]
     if load_before > 0.5:
         say(f"the machine is busy (load {load_before:.1f}): expect wide quartiles, and short cases with threads that spin to be off")
-    # The device first: Intel's CPU runtime needs the newest TBB of the process, and OpenVINO takes the one that is loaded.
+    # Load the device first: Intel's CPU runtime needs the newest TBB in the process, and OpenVINO
+    # uses the one that is loaded.
     shim = os.environ[INSIDE]
-    # Nothing that OpenCL tells of a device says what code its compiler was told to make: what was measured is kept apart.
+    # OpenCL does not report the instruction set of compiled code, so each set has a cache of its
+    # own.
     told = "-avx2" if options.avx2 else "-sse" if options.sse else ""
     clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels" + told))
     peers = load(options.threads, say)

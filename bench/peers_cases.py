@@ -1,6 +1,7 @@
-"""The rows of bench/peers.py, and what each of them should reach: data, and the formulas for work and bytes.
+"""The cases of bench/peers.py, the targets for each, and the formulas for operations and bytes.
 
-Leaves out how a case is run (peers_runtimes.py, peers_clattn.py) and judged (peers_measure.py).
+Other files run the cases (peers_runtimes.py, peers_clattn.py) and judge the results
+(peers_measure.py).
 """
 import dataclasses
 
@@ -9,7 +10,9 @@ SIZE = {"f32": 4, "f16": 2, "bf16": 2}
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Least ratios against PyTorch, OpenVINO and the best peer, and least percent of the limit (of `limit_of`); 0: none."""
+    """Least ratios to PyTorch, OpenVINO and the best peer, and least percentage of the limit
+    `limit_of`; 0: no target.
+    """
     torch: float = 0
     openvino: float = 0
     best: float = 0
@@ -24,7 +27,8 @@ class Target:
         return ", ".join(p for p in parts if p)
 
 
-# What a CPU computes bfloat16 with decides what is asked of it: "amx", "dot" (the dot product of AVX-512), or "plain".
+# The engine that a CPU computes bfloat16 with, which sets its targets: "amx", "dot" (AVX-512's dot
+# product) or "plain".
 KINDS = ("amx", "dot", "plain")
 
 
@@ -34,7 +38,7 @@ def same(**target):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    op: str  # attend, decode, layer, linear, backward, and train: a layer and all its gradients
+    op: str  # attend, decode, layer, linear, backward, or train: a layer and all its gradients
     dtype: str
     b: int
     heads: int
@@ -62,7 +66,9 @@ class Case:
 
     @property
     def name(self):
-        """As clattn's own tests, verify and bench name it (src/verification/case/case.h), but for train, which is two calls."""
+        """The case's name in clattn's tests, verify and bench (src/verification/case/case.h). train
+        is two calls and has no such name.
+        """
         kv_heads = f"-hkv{self.kv_heads}" if self.kv_heads != self.heads else ""
         n_kv = f"-nkv{self.n_kv}" if self.n_kv != self.n else ""
         width, biases = (f"-m{self.width}", "-biases") if self.projects else ("", "")
@@ -75,8 +81,11 @@ class Case:
 
     @property
     def flops(self):
-        """4 B H Nq Nkv D, half of it for a causal square, 2.5 times that for gradients; a layer adds its four projections of
-        2 B N M^2, one of which is linear's, and their gradients twice that."""
+        """4 B H Nq Nkv D operations; half of it for a causal square; 2.5 times that for gradients.
+
+        A layer adds its four projections of 2 B N M^2 each, and twice that for their gradients. A
+        linear is one such projection.
+        """
         if self.op == "linear":
             return 2 * self.b * self.n * self.width**2
         attention = 4 * self.b * self.heads * self.n * self.n_kv * self.d / (2 if self.causal else 1)

@@ -1,4 +1,4 @@
-"""clattn, and the device's own limits, through the shared module of peer_shim.c."""
+"""clattn and the device's limits, through the shared module of peer_shim.c."""
 import ctypes as c
 
 import numpy as np
@@ -63,7 +63,9 @@ class Clattn:
         self.units, self.engines = self.lib.peer_units(self.device), self.probe()
 
     def probe(self):
-        """name: GFLOP/s of one work-item, 0 where it does not work: what clattn's own probes find in this run."""
+        """{name: GFLOP/s of one work-item, 0 if it does not work}, as clattn's probes measure it in
+        this run.
+        """
         found, rate = {}, c.c_float()
         while name := self.lib.peer_engine(self.device, len(found), c.byref(rate)):
             found[name.decode()] = rate.value
@@ -74,7 +76,7 @@ class Clattn:
 
     @property
     def kind(self):
-        """Of peers_cases.KINDS."""
+        """The CPU's kind: one of peers_cases.KINDS."""
         return "amx" if self.engine_rate("AMX") else "dot" if self.engine_rate("bfloat16 dot") else "plain"
 
     def check(self, ok):
@@ -88,7 +90,7 @@ class Clattn:
         return run
 
     def way(self, case, data):
-        """Its one way to do the case."""
+        """The only way in which clattn runs the case."""
         pointers = {name: x.ctypes.data for name, x in data.items()}
         if case.op in ("layer", "train"):
             shape = (case.b, case.n, case.width)
@@ -128,7 +130,9 @@ class Clattn:
         return [to_f32(x.view(np.float16) if case.dtype == "f16" else x, case.dtype) for x in made]
 
     def limit_handle(self, case):
-        """(handle or None, name, unit): the loop of the fastest engine that the type may use; None where there is no loop of it."""
+        """(handle or None, name, unit) of the fastest engine that the type may use; None: the
+        engine has no loop.
+        """
         lib = self.lib
         if case.op == "decode":
             return lib.peer_read_create(self.device, case.kv_bytes), f"read bandwidth, {case.kv_bytes / 1e6:.0f} MB", "GB/s"
@@ -148,14 +152,18 @@ class Clattn:
         return way
 
     def limit(self, case):
-        """The limit that bounds the case: (its name, what is counted in billions a second, its way or None, its work a run, or a second)."""
+        """The limit that bounds the case: (name, unit in billions per second, way or None, work per
+        run or per second).
+        """
         handle, name, unit = self.limit_handle(case)
-        if handle is None and name == "AMX peak":  # its rate is the probe's
+        if handle is None and name == "AMX peak":  # the rate comes from the probe
             return name, unit, None, 1e9 * self.units * self.engine_rate("AMX")
         self.check(handle)
         return name, unit, self.limit_way(name, handle), self.lib.peer_limit_work(handle)
 
     def loads_limit(self, case):
-        """(way, work a run) of multiply-adds with the loads of a matrix product, for what those bound; else None."""
+        """(way, work per run) of multiply-adds with a matrix product's loads, if these bound the
+        case; else None.
+        """
         handle = self.lib.peer_fma_loads_create(self.device) if case.dtype != "bf16" and case.op != "decode" else None
         return (self.limit_way("FMA with its loads", handle), self.lib.peer_limit_work(handle)) if handle else None

@@ -1,10 +1,11 @@
-"""The arrays of a case, the same for everyone, and the result they should give, in float64 by NumPy alone.
+"""The arrays of a case, the same for all systems, and the expected result in float64 by NumPy
+alone.
 
-float16 is numpy's; bfloat16 is carried as uint16. Called by peers_measure.py.
+float16 is numpy's; bfloat16 is stored as uint16. Used by peers_measure.py.
 """
 import numpy as np
 
-BLOCK = 256  # query rows at a time, so that the scores stay in cache
+BLOCK = 256  # query rows at a time, so that the scores stay in the cache
 
 
 def to_bf16(x):
@@ -32,7 +33,11 @@ def aligned(x):
 
 
 def make(case):
-    """q, k, v, of gradients dout; a layer's x, in_weight, in_bias, out_weight, out_bias, of a step of learning dout; a projection's x, weight, bias; by name."""
+    """The arrays of a case by name.
+
+    Attention has q, k, v, and dout for gradients. A layer has x, in_weight, in_bias, out_weight,
+    out_bias, and dout for training. A projection has x, weight, bias.
+    """
     rng = np.random.default_rng(7)
 
     def normal(*shape, scale=1.0):
@@ -55,7 +60,9 @@ def make(case):
 
 
 def attention(q, k, v, causal, weights=None):
-    """One head: q [Nq, D], k [Nkv, D], v [Nkv, Dv], float64. Fills `weights` [Nq, Nkv] where it is given."""
+    """One head in float64: q [Nq, D], k [Nkv, D], v [Nkv, Dv]. Fills `weights` [Nq, Nkv] unless it
+    is None.
+    """
     out = np.empty((len(q), v.shape[1]))
     for first in range(0, len(q), BLOCK):
         rows = slice(first, min(first + BLOCK, len(q)))
@@ -73,7 +80,7 @@ def attention(q, k, v, causal, weights=None):
 
 
 def heads(case, q, k, v, weights=None):
-    """q [B, H, Nq, D], k, v [B, Hkv, Nkv, D], float64."""
+    """All heads in float64: q [B, H, Nq, D], k, v [B, Hkv, Nkv, D]."""
     group = case.heads // case.kv_heads
     out = np.empty(q.shape[:3] + v.shape[3:])
     for b in range(case.b):
@@ -84,7 +91,7 @@ def heads(case, q, k, v, weights=None):
 
 
 def gradients_of_head(q, k, v, dout, causal):
-    """dq, dk, dv of one head, float64."""
+    """dq, dk, dv of one head in float64."""
     scale, dq, dk, dv = q.shape[1]**-0.5, np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     weights = np.zeros((len(q), len(k)))
     out = attention(q, k, v, causal, weights)
@@ -110,7 +117,9 @@ def gradients(case, q, k, v, dout):
 
 
 def layer_gradients(case, a, q, k, v, joined):
-    """out, and the gradients of x, in_weight, in_bias, out_weight and out_bias. q, k, v [B, H, N, D]; joined [B, N, M]."""
+    """out, and the gradients of x, in_weight, in_bias, out_weight and out_bias. q, k, v are [B, H,
+    N, D]; joined is [B, N, M].
+    """
     b, n, m = a["x"].shape
     dout = a["dout"].reshape(b * n, m)
     djoined = (dout @ a["out_weight"]).reshape(b, n, case.heads, case.d).swapaxes(1, 2)
@@ -121,7 +130,9 @@ def layer_gradients(case, a, q, k, v, joined):
 
 
 def reference(case, data):
-    """The output, and the attention weights or None; or the gradients of q, k and v; or the output and all gradients of a layer."""
+    """The output with the attention weights or None; the gradients of q, k and v; or a layer's
+    output and gradients.
+    """
     a = {name: to_f32(x, case.dtype).astype(np.float64) for name, x in data.items()}
     if case.op == "backward":
         return gradients(case, a["q"], a["k"], a["v"], a["dout"])
@@ -139,7 +150,7 @@ def reference(case, data):
 
 
 def nmse(result, expected):
-    """Squared error over squared size; infinite where the result has a NaN or another shape."""
+    """Squared error divided by squared size; infinity if the result has a NaN or another shape."""
     if result.shape != expected.shape:
         return float("inf")
     error = float(np.sum((result - expected) ** 2) / np.sum(expected**2))

@@ -1,7 +1,7 @@
-"""One case: verify everyone, then time everyone in turn, round after round, and compare within a round.
+"""One case: verify all systems, then time them interleaved in rounds, and compare within a round.
 
-A ratio is taken per round, so that what slows the whole machine for a while cancels; median and quartiles of the rounds
-are reported. A result that is wrong fails the case, whoever made it.
+A ratio is computed for each round, so that slowdowns of the whole machine cancel. The report has
+median and quartiles over the rounds. A wrong result of any system fails the case.
 """
 import gc
 import time
@@ -11,7 +11,7 @@ import numpy as np
 import peers_data
 from peers_cases import Target
 
-SETTLE_S = 0.01  # libgomp's and ONNX Runtime's workers spin for some milliseconds after a call, which would slow the next runtime
+SETTLE_S = 0.01  # workers of libgomp and ONNX Runtime spin for milliseconds after a call
 LONG_S, TURN_S = 0.05, 0.02
 NMSE_LIMIT = {"f32": 1e-9, "f16": 1e-5, "bf16": 1e-4}
 
@@ -23,7 +23,9 @@ def once(run):
 
 
 def turn(run):
-    """The time of one call: that of a long one, else the median of as many as a turn holds after one that wakes the workers."""
+    """The time of one call: of a single long call, or the median of several short ones after one
+    that wakes the workers.
+    """
     time.sleep(SETTLE_S)
     first = once(run)
     if first >= LONG_S:
@@ -40,14 +42,14 @@ def summary(values):
 
 
 def fastest(peer, case, data, say):
-    """The peer's fastest way to do the case, or None."""
+    """The peer's fastest way to run the case, or None."""
     best, best_time = None, 0
     for make in peer.ways(case, data):
         try:
             way = make()
             way.run()
             elapsed = min(once(way.run) for _ in range(2))
-        except Exception as why:  # a version that lacks the operator, the type or the shape
+        except Exception as why:  # the version lacks the operator, the type or the shape
             say(f"  {peer.name}: {str(why).splitlines()[0][:150]}")
             continue
         if best is None or elapsed < best_time:
@@ -56,7 +58,7 @@ def fastest(peer, case, data, say):
 
 
 def errors(case, ways, expected):
-    """name: normalised mean squared error, the larger of output and attention weights."""
+    """{name: normalised mean squared error}, the larger of output and attention weights."""
     result = {}
     for name, way in ways.items():
         got = way.result()
@@ -75,7 +77,7 @@ def rounds(ways, least_rounds, least_s):
 
 
 def verified(case, clattn, peers, data, ours, say):
-    """(the row so far, everyone's way): each peer's fastest, checked."""
+    """(the row so far, the way of each system): each peer's fastest way, verified."""
     found = {peer.name: fastest(peer, case, data, say) for peer in peers}
     ways = {"clattn": ours, **{name: way for name, way in found.items() if way}}
     for _ in range(2):
@@ -87,7 +89,7 @@ def verified(case, clattn, peers, data, ours, say):
 
 
 def measure(case, clattn, peers, options, say):
-    """The row of one case, as what --json writes."""
+    """The row of one case, as --json writes it."""
     data = peers_data.make(case)
     ours, limit, loads = clattn.way(case, data), clattn.limit(case), clattn.loads_limit(case)
     timed = {name: way for name, way in (("limit", limit[2]), ("loads", loads and loads[0])) if way}
@@ -112,7 +114,9 @@ def describe(case, ways, nmse, wrong):
 
 
 def compare(case, times, limit, loads, target):
-    """limit: clattn.limit's; loads: clattn.loads_limit's, or None."""
+    """Compare all systems. `limit` is clattn.limit's result; `loads` is clattn.loads_limit's, or
+    None.
+    """
     ours, peers = times["clattn"], [name for name in times if name not in ("clattn", "limit", "loads")]
     limit_name, unit, limit_way, limit_work = limit
     work = case.kv_bytes if case.op == "decode" else case.flops
@@ -133,7 +137,9 @@ def compare(case, times, limit, loads, target):
 
 
 def met(target, ratios, best, percent):
-    """Whether the medians reach the target; None where there is none, or a number that it needs was not measured."""
+    """True if the medians reach the target. None without a target, or if a necessary number was not
+    measured.
+    """
     checks = []
     for name, least in (("PyTorch", target.torch), ("OpenVINO", target.openvino), (best, target.best)):
         if least:

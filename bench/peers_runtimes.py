@@ -1,8 +1,10 @@
-"""The peers: each case as PyTorch, ONNX Runtime and OpenVINO take it, without copies of inputs or outputs in the timed call.
+"""The peers: each case as PyTorch, ONNX Runtime and OpenVINO run it, with no copies of inputs or
+outputs in the timed call.
 
-A peer offers several ways to do a case; peers_measure.py keeps its fastest. A way that a peer's version cannot do raises,
-and counts as absent. Grouped heads with one query row are the same as that many query rows of one head (`folded`), which
-is how a peer without grouped-query attention is given its best case.
+A peer offers several ways to run a case; peers_measure.py selects the fastest. A way that a peer's
+version does not support raises an exception and counts as absent. Grouped heads with one query row
+equal that many query rows of one head (`folded`). Peers without grouped-query attention run this
+form, which is their best case.
 """
 import contextlib
 
@@ -12,7 +14,9 @@ from peers_data import aligned, to_f32
 
 
 class Way:
-    """One way to do a case: run() does it, result() is [output, attention weights] as arrays, or [output]."""
+    """One way to run a case: run() runs it, result() is [output] or [output, attention weights] as
+    arrays.
+    """
 
     def __init__(self, how, run, result):
         self.how, self.run, self.result = how, run, result
@@ -61,7 +65,7 @@ class Torch:
         return Way("enable_gqa" if options else "SDPA", run, lambda: [kept[0].float().numpy().reshape(shape)])
 
     def backward_ways(self, case, data):
-        """Autograd goes back through one call of forward, again and again."""
+        """Autograd runs backward repeatedly through one forward call."""
         yield lambda: self.backward_way(case, data)
 
     def backward_way(self, case, data):
@@ -83,7 +87,7 @@ class Torch:
         return m
 
     def layer_ways(self, case, data):
-        """The module's fast path, and the path without it, which is the faster one for some cases."""
+        """The module's fast path, and the path without it, which is faster for some cases."""
         torch = self.torch
         x, module = self.tensor(data["x"], case.dtype), self.module_of(case, data)
         mask = torch.ones(case.n, case.n, dtype=torch.bool).triu(1) if case.causal else None
@@ -104,7 +108,7 @@ class Torch:
 
 
     def train_ways(self, case, data):
-        """The module in training, where it has no fast path, and autograd through all of it."""
+        """The module in training mode, which has no fast path, and autograd through all of it."""
         yield lambda: self.train_way(case, data)
 
     def train_way(self, case, data):
@@ -122,7 +126,7 @@ class Torch:
 
 
 def folded(case, data):
-    """The arrays with as many key/value heads as heads."""
+    """The arrays with equal numbers of query and key/value heads."""
     group = case.heads // case.kv_heads
     if group == 1:
         return data
@@ -132,7 +136,9 @@ def folded(case, data):
 
 
 class TorchFolded(Torch):
-    """PyTorch as a program that folds the grouped heads itself: faster than its own option, and not what models call."""
+    """PyTorch with grouped heads folded by the program: faster than its own option, but not what
+    models call.
+    """
     name = "PyTorch, heads folded"
 
     def ways(self, case, data):
@@ -141,7 +147,7 @@ class TorchFolded(Torch):
 
 
 def rows_of_heads(x):
-    """[B, H, N, D] to [B, N, H*D]."""
+    """Reorder [B, H, N, D] to [B, N, H*D]."""
     b, h, n, d = x.shape
     return aligned(x.swapaxes(1, 2)).reshape(b, n, h * d)
 
@@ -211,8 +217,8 @@ class OpenVino:
         ov, kind = self.ov, {"f32": self.ov.Type.f32, "f16": self.ov.Type.f16, "bf16": self.ov.Type.bf16}[case.dtype]
         parameters = [self.ops.parameter(list(arrays[name].shape), kind) for name in "qkv"]
         model = ov.Model([self.ops.scaled_dot_product_attention(*parameters, causal=case.causal)], parameters)
-        # Without the precision it would round float32 to bfloat16 where the processor has that, and float16 even when
-        # float16 is asked for (2026.4: an error of bfloat16's size).
+        # Without the precision hint, OpenVINO would round float32 to bfloat16 on processors that
+        # have it. float16 is rounded to bfloat16 even with a float16 hint (2026.4).
         compiled = self.core.compile_model(model, "CPU", {
             "INFERENCE_NUM_THREADS": self.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "bf16" if case.dtype == "bf16" else "f32"})
@@ -240,6 +246,6 @@ def load(threads, say):
         try:
             with contextlib.redirect_stdout(None):
                 found.append(peer(threads))
-        except Exception as why:  # an import can fail in any way
+        except Exception as why:  # an import may fail in any way
             say(f"{peer.name} is left out: {why}")
     return found

@@ -1,4 +1,4 @@
-"""What bench/peers.py prints: one markdown row a case, from the rows that --json writes."""
+"""Format the rows of bench/peers.py as a Markdown table, one row for each case."""
 
 PEERS = ("PyTorch", "ONNX Runtime", "OpenVINO")
 HEAD = ("case", "clattn ms", "rate", "of limit", "of FMA with loads", *(f"x {name}" for name in PEERS), "target", "met", "error (NMSE)")
@@ -40,7 +40,7 @@ def cells(row):
 
 
 def short(row):
-    """One line while the run goes on."""
+    """One line of progress for a finished row."""
     if row["status"] != "ok":
         return failure(row)
     ratios = ", ".join(f"{r['median']:.2f}x {name} ({row['how'][name]})" for name, r in row["ratio"].items())
@@ -59,7 +59,7 @@ def limits(rows):
 
 
 def machine(document):
-    """Two sentences: which machine, and what its engines reached."""
+    """Two sentences: the machine, and the rates of its engines."""
     m, engines = document["machine"], document["engines"]
     rates = "; ".join(f"{name} {rate:.0f} GFLOP/s" if rate else f"no {name}" for name,
         rate in engines.items() if not name.startswith(("sub-groups", "kernels", "tiles")))

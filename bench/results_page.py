@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""The page of the machines that were met, bench/results/index.html: of each file in bench/results what `clattn report` takes. Files of
-`clattn bench --save` and `--submit` are taken as they are; of bench/device.sh the bench of each device; of bench/peers.py clattn's own
-rows, with the medians of the limits that were measured beside them; a layer's bytes are not in these, so it is in the table alone.
-    python3 bench/results_page.py build/clattn"""
+"""Write bench/results/index.html, the page of all measured machines, from files in bench/results
+that `clattn report` can read.
+
+    python3 bench/results_page.py build/clattn
+
+Files of `clattn bench --save` and `--submit` are used unchanged. From files of bench/device.sh the
+bench of each device is used. From files of bench/peers.py clattn's rows are used, with medians of
+the limits measured beside them. They lack a layer's bytes, so layers are only in the table.
+"""
 import glob
 import json
 import os
@@ -16,7 +21,9 @@ BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 
 
 def case_of(r):
-    """Names of earlier files are a person's; those of plain attention are told in the grammar of today."""
+    """The case's name. Rows of earlier files have descriptive names; for plain attention the
+    current name is built.
+    """
     if " " not in r["case"] or r["op"] not in ("attend", "decode") or r["weights"]:
         return r["case"]
     keys = f"-hkv{r['kv_heads']}" if r["kv_heads"] != r["heads"] else ""
@@ -25,7 +32,9 @@ def case_of(r):
 
 
 def of_peers(file):
-    """The device's limits are float32 multiply-adds and reading the largest buffer; a row's is the one that was timed beside it."""
+    """Rows of a peers file. The device's limits are float32 multiply-adds and reading the largest
+    buffer; each row has its own limit.
+    """
     def limit(word):
         found = [(float("".join(filter(str.isdigit, r["limit"]))), r["limit_rate"]["median"]) for r in file["rows"] if word in r["limit"]]
         largest = max((size for size, _ in found), default=0)

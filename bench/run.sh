@@ -1,7 +1,9 @@
 #!/bin/sh
-# The main job on real input, from a fresh Debian or Ubuntu machine: install (as root or through sudo), build, list the
-# devices, run layer 0 of MiniLM and of SmolLM2 on each, draw their heads, and measure attention.
-#   sh bench/run.sh
+# Run clattn on real input, from a fresh Debian or Ubuntu machine. Install packages (as root or
+# through sudo), build, and list the devices. Then run layer 0 of MiniLM and of SmolLM2 on each
+# device, draw their heads, and measure attention.
+#
+#    sh bench/run.sh
 set -eu
 cd "$(dirname "$0")/.."
 . tests/steps.sh
@@ -9,7 +11,7 @@ cd "$(dirname "$0")/.."
 install_packages build-essential meson ninja-build pkg-config python3 ocl-icd-opencl-dev opencl-headers pocl-opencl-icd \
     libclblast-dev libjansson-dev libpng-dev
 echo "building"
-# A build folder that tests/run.sh has configured is as good; what was configured without the program is not.
+# Reuse the build folder of tests/run.sh. Reconfigure it if it was configured without the program.
 [ -f build/build.ninja ] || meson setup build -Dtool=enabled >/dev/null
 ninja -C build -t targets all | grep -q '^clattn:' || meson setup --reconfigure build -Dtool=enabled >/dev/null
 ninja -C build clattn >/dev/null

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""The cost model of libclattn-mpi as a simulator: fitted to what `clattn bench --mpi --json` measured, then asked about machines that
-are not here.
+"""The cost model of libclattn-mpi as a simulator: fit it to runs of `clattn bench --mpi --json`,
+then predict other machines.
 
     mpirun -n 8 clattn bench --mpi --json ... >runs.json; bench/scale.py runs.json [more.json ...]
-    bench/scale.py --flops 50e12                     without runs: a device of so many flop/s
+    bench/scale.py --flops 50e12                     without runs: a device of this flop/s
 
-A ring step takes the longer of computing a piece and of sending it; an all-to-all sends, computes, and sends back; a tree is the
-allreduce of decode. Constants: flop/s of attention, bytes/s and latency of a link, seconds a launch.
+A ring step needs the longer of the times to compute and to send a piece. An all-to-all sends,
+computes and sends back. A tree is the allreduce of decode. The constants are flop/s of attention,
+bytes/s and latency of a link, and seconds per launch.
 
-Runs are of ranks that share one machine's cores, where a transfer is a copy by the same cores and hides nothing: a call takes what all
-ranks do together, by the cores that they have. Fitted are four constants of one core, by least squares of the relative error: flop/s,
-seconds a launch, bytes/s of a copy, seconds a step of waiting for another rank. The error printed second is of runs that the fit has not
-seen: each left out in turn.
+The ranks of the runs share one machine's cores, so transfers are copies by the same cores and hide
+nothing. A call then needs the work of all ranks divided by the cores. Four constants of a core are
+fitted by least squares of the relative error: flop/s, seconds per launch, bytes/s of a copy, and
+seconds of waiting per step. The second printed error is for runs outside the fit: each run is left
+out once.
 """
 import argparse
 import json
@@ -23,12 +25,16 @@ def pairs(n, causal):
 
 
 def launches(ranks, causal):
-    """Of a rank whose rows are two chunks, merges counted: of its own piece three pairs of chunks are seen, of any other two."""
+    """Launches of a rank whose rows are two chunks, merges included. Three pairs of chunks are
+    visible in its own piece, two in any other.
+    """
     return 4 * ranks if causal else 4 * ranks - 1
 
 
 def ring(m, ranks, n, heads, kv_heads, d, causal, size):
-    """(seconds, share of the transfers that computing hides): rows balanced, one piece a rank."""
+    """(seconds, share of the transfers that computing hides) with balanced rows and one piece for
+    each rank.
+    """
     compute = pairs(n, causal) * heads * 4 * d / m["flops"] / ranks
     step = compute / ranks + launches(ranks, causal) / ranks * m["call"]
     move = n / ranks * kv_heads * 2 * d * size / m["link"] + m["latency"] if ranks > 1 else 0
@@ -43,14 +49,18 @@ def all_to_all(m, ranks, n, heads, kv_heads, d, causal, size):
 
 
 def tree(m, ranks, n, heads, kv_heads, d, _causal, size):
-    """Decode: reading the cache is the time, at m['read'] bytes/s, then 2 log2 P messages of out and lse."""
+    """Seconds of decode: reading the cache at m['read'] bytes/s, then 2 log2 P messages of out and
+    lse.
+    """
     read = n / ranks * kv_heads * 2 * d * size / m["read"] + m["call"]
     hops = 2 * math.ceil(math.log2(ranks)) if ranks > 1 else 0
     return read + hops * (m["latency"] + heads * (d + 1) * 4 / m["link"]), 0
 
 
 def memory(ranks, n, heads, kv_heads, d, size, piece=32 << 20):
-    """Bytes a device: rows of q, k, v, out; lse and a part of the result in float32; two pieces."""
+    """Bytes on a device: rows of q, k, v and out; lse and a part of the result in float32; two
+    pieces.
+    """
     rows = n / ranks
     own = rows * (2 * heads + 2 * kv_heads) * d * size + rows * heads * (d + 2) * 4
     return own + 2 * min(piece, rows * kv_heads * 2 * d * size) * (ranks > 1)
@@ -67,11 +77,12 @@ def read_runs(paths):
     return [r for r in runs if r["op"] == "attend" and r["way"] in ("ring", "all_to_all")]
 
 
-COPIES = {"ring": 3, "all_to_all": 6}  # of a byte that is sent: out, in, to the device; to and from its place, too
+# of each byte sent: from the device, to the device; all_to_all also copies to and from its place
+COPIES = {"ring": 3, "all_to_all": 6}
 
 
 def predict(m, r, cores):
-    """Seconds of ranks on one machine: the work of all, by the cores that they have."""
+    """Seconds of all ranks on one machine: the sum of their work, divided by the cores."""
     ranks, size = r["ranks"], 4 if r["dtype"] == "f32" else 2
     rows, width = r["n"] / ranks, r["d"] * size
     ring_bytes = rows * r["kv_heads"] * 2 * width * (ranks - 1)
@@ -93,7 +104,8 @@ def miss(m, runs, cores):
 
 
 def fit(runs, cores):
-    """By steps in one constant at a time, which halve when none helps."""
+    """Fit the constants by coordinate descent. The steps are halved when none improves the error.
+    """
     large = max(runs, key=lambda r: r["n"])
     rate = pairs(large["n"], large["causal"]) * large["heads"] * 4 * large["d"] / seconds_of(large) / min(large["ranks"], cores)
     m, step = {"flops": rate, "call": 5e-5, "copy": 4e9, "step": 2e-5}, 2.0
@@ -133,7 +145,7 @@ def table(m, heads, kv_heads, d):
                       f"| {turned:.4g} | {held / 1e9:.2f} | {'yes' if hidden == 1 else 'no'} |")
     print("\nWhere the ring stops hiding its transfers: the fewest rows of a rank at which computing a piece takes as long as sending it.\n")
     for link in (25e9, 50e9, 400e9):
-        # step of rows R: causal R^2 H 4 D / 2 / flops; move: R Hkv 2 D 2 / link
+        # per step of R rows: causal compute R^2 H 4 D / 2 / flops; transfer R Hkv 2 D 2 / link
         rows = kv_heads * 2 * d * 2 / link * m["flops"] / (heads * 2 * d)
         print(f"- {link / 1e9:.0f} GB/s: {rows:.0f} rows a device")
     print("\nDecode of 1 M keys over a tree, 3 TB/s of a device's memory:\n")

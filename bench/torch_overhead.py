@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""What clattn_torch costs beside its kernel, and a token of small models of transformers beside torch's own attention.
+"""The overhead of clattn_torch beside its kernel, and the time per token of small transformers
+models beside torch's own attention.
 
     torch_overhead.py [--module FOLDER] [--rounds N] [--tokens N] [--json]
-    torch_overhead.py --module build            after `ninja -C build`, with a Python that has torch, and transformers or not
+    torch_overhead.py --module build    after `ninja -C build`
 
-All times are minima in microseconds, of rounds in which each way runs once after the other. "kernel" is one call of
-clattn_attention_enqueue and clFinish on buffers that exist, from a struct that is filled: what the driver needs from the launch to
-the end. "beyond" is the time of a way less that. A token is one step of generation with a cache; its ratio is to eager attention.
+Needs torch; with transformers also measures its models.
+
+All times are minima in microseconds over interleaved rounds. "kernel" is one
+clattn_attention_enqueue and clFinish with existing buffers and a filled struct. "beyond" is the
+difference between a way's time and the kernel's. A token is one step of generation with a cache;
+its ratio is to eager attention.
 """
 import argparse
 import ctypes
@@ -24,7 +28,9 @@ PROMPT = 16
 
 
 def minima(ways, rounds):
-    """The shortest time of each way, which run in turn so that other work on the machine meets all of them."""
+    """The minimum time of each way. The ways are interleaved, so that other work on the machine
+    affects all of them.
+    """
     best = dict.fromkeys(ways, float("inf"))
     for call in ways.values():
         for _ in range(5):
@@ -63,7 +69,7 @@ def tokens(torch, clattn_torch, rounds):
     import warnings
 
     import transformers
-    warnings.simplefilter("ignore", FutureWarning)  # past_key_values has another name from transformers 5 on
+    warnings.simplefilter("ignore", FutureWarning)  # transformers 5 renames past_key_values
     clattn_torch.register()
     rows = []
     for name, (config, words) in MODELS.items():

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Embed the kernels: flatten each .cl file's #include lines and write all of them as C arrays.
+"""Embed the kernels: replace the #include lines of .cl files and write the texts as C arrays.
 
     embed.py OUT.c OUT.h OUT.d NAME.cl [NAME.cl ...]
-    embed.py --knobs OUT.clh    base/knobs.clh alone, for compilers that read cl/ as it lies
+    embed.py --knobs OUT.clh    only base/knobs.clh, for compilers that read cl/ directly
 
-OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build files are the only list of them; OUT.d names what was read,
-for the build. An include is looked for from this script's folder, whatever folder the file that has it lies in; base/knobs.clh
-is made of the rows of src/lib/tables/knobs.def.
-C11 promises 4,095 characters for one literal, so that a text is an array of rows of so many, without zeros between them. As literals
-they compile in a fiftieth of the time of a list of bytes.
+OUT.h has a line KERNEL(name, NAME) per kernel, so the build files are the only list of kernels.
+OUT.d has the files that were read, for the build. Includes are relative to this script's folder.
+base/knobs.clh is generated from the rows of src/lib/tables/knobs.def.
+
+C11 guarantees only 4,095 characters per string literal. So a text is an array of rows of 4,000
+characters, without zeros between them. Literals compile 50 times faster than a list of bytes.
 """
 import os
 import re
@@ -19,19 +20,21 @@ KNOBS, KNOBS_DEF = os.path.join(TOP, "base/knobs.clh"), os.path.join(os.path.dir
 
 
 def knobs_text():
-    """Each knob's standard, and an #error where it is out of range."""
+    """Each knob's default, and an #error if it is out of range."""
     text = "".join(open(KNOBS_DEF, encoding="utf-8"))
     rows = re.findall(r"^KNOB\((\w+), \w+, (\w+), (\w+), (\w+)\)", text, re.M)
     if len(rows) != len(re.findall("^KNOB", text, re.M)):
         sys.exit(f"{KNOBS_DEF}: a row that is not KNOB(macro, field, standard, least, most)")
-    # All standards first: some are made of others.
+    # All defaults come first, because some refer to others.
     return "".join(f"#ifndef {name}\n#define {name} {standard}\n#endif\n" for name, standard, _, _ in rows) + "".join(
         f'#if {name} < {least} || {name} > {most}\n#error "{name} is {least} to {most}"\n#endif\n' for name, _, least, most in rows)
 
 
 def flatten(path, seen, read=None):
-    """The text of `path` with every quoted include replaced by its file, each file once, but that one behind an #if is there again where
-    another one stands, since it may be left out: its own guard leaves one of them. `read` takes what was read."""
+    """The text of `path` with every quoted include replaced by its file, each file once.
+
+    An include inside an #if may not be compiled, so a later include of the same file is replaced,
+    too. The file's guard keeps one copy. `read` collects the files that were read."""
     if read is not None:
         read.add(KNOBS_DEF if path == KNOBS else path)
     if path == KNOBS:
@@ -54,14 +57,15 @@ def flatten(path, seen, read=None):
 
 
 ROW = 4000
-# Newer compilers ask what becomes of the zero behind a row, and whether a comma is missing between two lines.
+# Newer compilers warn of rows without a terminating zero, and of adjacent literals without a comma.
 QUIET = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n'
                 for name in ("pragmas", "unknown-warning-option", "string-concatenation", "unterminated-string-initialization"))
-ESCAPES = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\", ord("?"): "\\?"}  # "??" begins a trigraph
+# "??" would begin a trigraph.
+ESCAPES = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\", ord("?"): "\\?"}
 
 
 def literal(data):
-    """These bytes as string literals, one of each line."""
+    """These bytes as string literals, one per line."""
     lines = data.splitlines(keepends=True)
     return "\n".join('"' + "".join(ESCAPES.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in line) + '"' for line in lines)
 

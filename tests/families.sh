@@ -1,10 +1,13 @@
 #!/bin/sh
-# Run every device suite with each kernel of GPUs, suite by suite, on the driver that the
-# environment selects (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE). A tuned row forces the kernel, with
-# every probed size of sub-groups.
-#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or those named; by hand: can need hours
-# CLATTN_SECONDS ends a suite, 600 by default. Prints a line that begins with "ok", "FAIL" or "SKIP"
-# for each, and at the end the counts of tests/run.sh. The exit status is 1 if one failed.
+# Every device suite with each kernel for devices that are no CPU, on the driver that the
+# environment selects (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE). Tuned rows force the kernel, with every
+# sub-group size that the device's probes found.
+#
+#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or these
+#
+# Started by hand, because a slow compiler needs hours. A suite ends after CLATTN_SECONDS, by
+# default 600. Prints a line that begins with "ok", "FAIL" or "SKIP" for each suite, and the same
+# last line as tests/run.sh. The exit status is 1 if a suite failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -25,7 +28,8 @@ wanted() {
     return 1
 }
 
-# Run one suite.   $1 family, $2 suite, $3 tuned row, $4 the kernel that must have run, or nothing
+# run FAMILY SUITE ROW LEAST: run a suite and report it. LEAST: the minimum for CLATTN_TEST_TAKEN,
+# or empty.
 run() {
     wanted "$1" "$2" || return 0
     start=$(date +%s)
@@ -43,7 +47,7 @@ run() {
     count $status
 }
 
-# Suites that consist of cases, whose kernels are counted; and others.
+# Suites of cases, which count their kernels, and other suites.
 attention() {
     for suite in attention block_mask case hostile masks mods views; do run "$1" $suite "$2" "$3 1"; done
     for suite in examples limits; do run "$1" $suite "$2" ""; done

@@ -54,8 +54,8 @@ suite "host" build host
 later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
-later "kernels alone through clang" sh tests/kernels/check_kernels.sh $([ $all = on ] || echo 3)
-later "engines of NVIDIA and Intel: PTX run by the manual" python3 tests/lab/check_ptx.py $([ $all = on ] || echo --share 3)
+later "kernels alone through clang" sh tests/kernels/check_kernels.sh $([ $all = on ] || echo 6)
+later "engines of NVIDIA and Intel: PTX run by the manual" python3 tests/lab/check_ptx.py $([ $all = on ] || echo --share 6)
 later "a newcomer's walk: every line of README, docs and --help" python3 tests/program/check_walk.py build
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
@@ -67,7 +67,7 @@ later "program: real layers, refusals, JSON" env $plainly sh tests/program/check
 later "examples" env $plainly sh tests/package/check_examples.sh build $([ $all = on ] || echo some)
 later "options: each with its effect, checks that check" env $plainly sh tests/program/check_options.sh build
 later "options: what is refused" sh tests/program/check_refusals.sh build
-later "cookbook of masks and scores" env $plainly python3 tests/mods/check_cookbook.py build $([ $all = on ] || echo 3)
+later "cookbook of masks and scores" env $plainly python3 tests/mods/check_cookbook.py build $([ $all = on ] || echo 6)
 later "folders of published kinds of models, by numpy" env $plainly python3 tests/program/check_models.py build
 later "config.json of every kind of model, recorded from transformers" \
     env $plainly python3 tests/program/check_kinds.py build $([ $all = off ] || echo all)
@@ -98,7 +98,7 @@ if [ $all = on ]; then
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "the library of 32 bits" sh tests/package/check_32_bit.sh build
-    later "Mesa's rusticl" sh tests/rusticl.sh build
+    later "other real drivers: PoCL 3.0 to 7.1, Mesa's rusticl" sh tests/real_drivers.sh build
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build
     later "recipes: Conan, a wrap, vcpkg, conda, Homebrew" sh tests/package/check_recipes.sh build

@@ -1,4 +1,4 @@
-// promises.h: what probe_promises.cl writes, for the kernel and the host.
+// promises.h: the result of probe_promises.cl, for the kernel and the host.
 #ifndef CLATTN_ARGS_PROMISES_H
 #define CLATTN_ARGS_PROMISES_H
 #include "args/args.h"
@@ -12,12 +12,12 @@ typedef uint8_t promise_code;
 #endif
 
 #define PROMISE_ITEMS 16
-#define PROMISE_NUMBERS 2048 // all subnormal ones of either sign
+#define PROMISE_NUMBERS 2048 // all subnormal float16 numbers of either sign
 typedef struct promise_results {
     attention_args large;
     dropout_args small;
     args_u32 last, places[PROMISE_ITEMS];
-    args_u32 halves[PROMISE_NUMBERS], e4m3[256], e5m2[256]; // the bits of float32 numbers
+    args_u32 halves[PROMISE_NUMBERS], e4m3[256], e5m2[256]; // bits of float32 numbers
     promise_half back[PROMISE_NUMBERS];
     promise_code codes[256];
 } promise_results;

@@ -1,9 +1,15 @@
 // backward.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for any OpenCL 1.2 device.
-// A work-group owns TILE_Q rows, of which the results are: query rows, or keys. It walks over the others, TILE_KV at a time, which
-// lie in local memory: keys and values, or query rows and dout. Both products of a score are made anew in each of the two kernels, so
-// that nothing is added across groups: seven products in place of five, and no atomics. Keys walk over the query heads of their
-// group, too, one after another. ROW_ITEMS work-items share a row: work-item (r, c) has the scores of the others c, c + ROW_ITEMS,
-// ... of a tile, and the columns c, c + ROW_ITEMS, ... of the results of row r.
+// The formulas are in clattn/backward.h.
+//
+// A work-group owns TILE_Q rows of the result: query rows, or keys. It loops over the other side,
+// TILE_KV rows at a time, in local memory: keys and values, or query rows and dout. With OF_KEYS it
+// also loops over the query heads that share the key. Each kernel computes both dot products of a
+// score again. So groups share no sums and need no atomics, for seven matrix products instead of
+// five.
+//
+// ROW_ITEMS work-items share row r: work-item (r, c) has the scores of rows c, c + ROW_ITEMS, ...
+// of the other side's tile, and columns c, c + ROW_ITEMS, ... of the result. Local size: (TILE_Q *
+// ROW_ITEMS, 1, 1).
 #include "backward/backward.clh"
 
 #if TILE_KV % ROW_ITEMS != 0
@@ -16,9 +22,10 @@
 #define ITEM_OTHERS (TILE_KV / ROW_ITEMS)
 #define COLUMNS(width) (((width) + ROW_ITEMS - 1) / ROW_ITEMS)
 #define PITCH (TILE_KV + 1)
-#define HIDDEN (-1.0f) // in place of a weight: weights are never negative
+#define HIDDEN (-1.0f) // a hidden key's place among the weights, which are never negative
 
-// Numbers d of a row of the group's own, and of the others: first those of head size D, then those of Dv.
+// Element d of an own row: first of the tensor with head size D (k or q), second of the one with
+// head size Dv (v or dout).
 #if OF_KEYS
 #define OWN_FIRST(r, d) kv_at((r)->key, d, KV_KEY)
 #define OWN_SECOND(r, d) kv_at((r)->value, d, KV_VALUE)
@@ -40,7 +47,7 @@ typedef struct head_inputs {
     long query_row, dout_row;
 } head_inputs;
 
-// The group brings the others [o0, o0 + count) of a head into local memory.
+// Load rows [o0, o0 + count) of the other side of a head into local memory.
 void load_others(__local float *first, __local float *second, const head_inputs *in, int o0, int count) {
     for (int x = (int)get_local_id(0); x < count * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;
@@ -54,7 +61,7 @@ void load_others(__local float *first, __local float *second, const head_inputs 
     }
 }
 
-// dot(q, k) and dot(dout, v) of the work-item's row with its others of the tile, of which `count` exist.
+// dot(q, k) and dot(dout, v) of the work-item's row with its `count` rows or fewer of the tile.
 void multiply_others(float dot[ITEM_OTHERS], float value[ITEM_OTHERS], const own_row *own,
                      __local const float *first, __local const float *second, int c, int count) {
     for (int x = 0; x < ITEM_OTHERS; x++) dot[x] = value[x] = 0.0f;
@@ -82,7 +89,8 @@ void store_columns(__global ELEMENT(TYPE_GRADIENT) * to, const float *sum, int c
         if (c + x * ROW_ITEMS < width) STORE(TYPE_GRADIENT, to, c + x * ROW_ITEMS, sum[x]);
 }
 
-// Global size: (tiles of rows * GROUP, query or key/value heads, batch). `second` is of OF_KEYS alone: dv beside dk.
+// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With OF_KEYS the first
+// result is dk and the second dv; else the first is dq and the second is unused.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
          __global ELEMENT(TYPE_GRADIENT) * second_result, BACKWARD_CALL) {
@@ -95,7 +103,7 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
     const mask_rows bounds = mask_rows_of(&item_args, table, b);
     const backward_place place = backward_place_of(&args, &grads, &bounds, (int)get_global_id(1));
     const int own_end = place.end, written_end = place.written_end;
-    if (own0 >= written_end) return; // uniform: the whole group leaves
+    if (own0 >= written_end) return; // uniform
     const int row = max(min(own0 + r, own_end - 1), 0), row_last = min(own0 + TILE_Q, own_end) - 1;
     const kv_buffers kv = KV_BUFFERS;
     score_call call = SCORE_CALL;
@@ -121,12 +129,12 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
         for (int o0 = others.x; o0 < others.y; o0 += TILE_KV) { // uniform
             const int count = min(TILE_KV, others.y - o0);
             const block_rows block = {b, h, h, OF_KEYS ? o0 : own0, OF_KEYS ? o0 + count - 1 : row_last};
-            (void)block; // for block masks only
+            (void)block; // used with block masks only
             const int holds =
                 BLOCKS_HOLD(&call, &block, OF_KEYS ? own0 : o0, OF_KEYS ? row_last - own0 + 1 : count);
             if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
             (void)SCORE_WHOLE(call, holds);
-            barrier(CLK_LOCAL_MEM_FENCE); // the tile before has been read
+            barrier(CLK_LOCAL_MEM_FENCE); // the previous tile has been read
             load_others(first, second, &in, o0, count);
             barrier(CLK_LOCAL_MEM_FENCE);
             float dot[ITEM_OTHERS], value[ITEM_OTHERS];
@@ -142,10 +150,10 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                 weights[r * PITCH + c + x * ROW_ITEMS] = s.seen ? s.weight : HIDDEN;
                 slopes[r * PITCH + c + x * ROW_ITEMS] = s.scaled * scale;
             }
-            barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there
+            barrier(CLK_LOCAL_MEM_FENCE); // all scores of the row are written
             for (int other = 0; other < count; other++) {
                 const float weight = weights[r * PITCH + other];
-                if (weight == HIDDEN) continue; // a hidden NaN must not be multiplied by 0
+                if (weight == HIDDEN) continue; // skip: 0 * NaN would be NaN
                 add_row(sum, slopes[r * PITCH + other], first + other * (HEAD_DIM + 1), c, HEAD_DIM);
                 if (OF_KEYS) add_row(sum_second, weight, second + other * (HEAD_DIM_V + 1), c, HEAD_DIM_V);
             }

@@ -1,7 +1,9 @@
-// backward_bias.cl: the gradient of an additive bias: that of the scores it was added to, summed over the axes that it repeats along,
-// in the order of items, heads, rows and keys. Each work-item owns one number of dbias and makes the scores that it needs, one by one:
-// plain, and each score of the call is made once.
-// Global size (rows * columns of dbias, its heads, its items).
+// backward_bias.cl: dbias = the gradient of the scores that a bias was added to, summed over the
+// axes along which it broadcasts, in the order of items, heads, rows and keys.
+//
+// A work-item owns one element of dbias and computes the scores that it sums, one by one. So each
+// score of the call is computed once. There is no local memory, and any local size works. Global
+// size: (rows * columns of dbias, its heads, its items).
 #define BACKWARD_ONE
 #include "backward/backward.clh"
 

@@ -1,10 +1,13 @@
-// backward_heads.cl: the gradients of what has one number a head: of sinks, which see no key, from the rows alone, and of ALiBi's slopes
-// and the heads' scales from backward_marks.cl's sums. A work-group of WORK_GROUP, a power of two, owns a head and makes
-// ARGS_HEAD_SUMS sums of rows of all items, which then are added in one order, whatever the group's size.   Global size (WORK_GROUP, H).
+// backward_heads.cl: gradients of numbers per head: of sinks, from the rows' pairs alone, and of
+// ALiBi slopes and head scales, from the sums of backward_marks.cl.
+//
+// A work-group of WORK_GROUP items, a power of two, owns a head. Over the rows of all items it
+// makes ARGS_HEAD_SUMS sums in local memory and then adds them in one order, whatever WORK_GROUP
+// is. Global size: (WORK_GROUP, H).
 #include "args/backward_args.h"
 #include "call/items.clh"
 
-// `scratch` has the pairs of rows and of marks, as backward_args.h says.
+// `scratch` has the pairs of rows and of marks: backward_args.h.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 backward_heads(__global const float2 *scratch, __global const int *table, __global float *dsinks,
                __global float *dslopes, __global float *dscales, const attention_args args,
@@ -24,7 +27,7 @@ backward_heads(__global const float2 *scratch, __global const int *table, __glob
 #endif
             for (int i = n; i < end; i += ARGS_HEAD_SUMS) {
                 const float2 row = scratch[grads.pairs + at + i];
-                // The share of the sink in its row's sum.
+                // exp(sink - lse) is the sink's weight in its row.
                 if (sink != -INFINITY) sum[ARGS_DSINKS] -= exp(sink - row.x) * row.y;
                 const float2 mark = marked ? scratch[grads.marks + at + i] : (float2)(0.0f);
                 sum[ARGS_DSLOPES] += mark.x, sum[ARGS_DSCALES] += mark.y;

@@ -1,6 +1,8 @@
-// backward_marks.cl: what each query row has to do with the numbers that its head has: the sums over its keys of the gradients of ALiBi's
-// slope and of the head's scale. backward_heads.cl adds those of a head. Each work-item owns a row; plain.
-// Global size (Nq, H, B). `marks` is the same scratch memory as `rows`.
+// backward_marks.cl: for each query row, the sums over its keys of the gradients of the head's
+// ALiBi slope and of the head's scale. backward_heads.cl adds them per head.
+//
+// A work-item owns a row; any local size works. Global size: (Nq, H, B). `marks` is the same
+// scratch memory as `rows`.
 #define BACKWARD_ONE
 #include "backward/backward.clh"
 
@@ -17,7 +19,7 @@ __kernel void backward_marks(BACKWARD_INPUTS, __global float2 *marks, BACKWARD_C
     call.args = &item_args;
     const kv_head keys = kv_keys(&item_args, &kv, b, h / args.group),
                   values = kv_values(&item_args, &kv, b, h / args.group);
-    const long at = b * grads.rows_batch + h * grads.rows_head + i; // of the item's rows
+    const long at = b * grads.rows_batch + h * grads.rows_head + i; // index among the item's rows
     const int end = there ? mask_last_key(&bounds, i) : 0;
     float2 sum = (float2)(0.0f);
     for (int j = there ? mask_first_key(&bounds, i) : 0; j < end; j++) {

@@ -1,11 +1,12 @@
-// backward_rows.cl: what the gradients need of each query row beside its inputs: the log-sum-exp of forward, and
+// backward_rows.cl: per query row, a pair for the gradients: the forward log-sum-exp, and
 //   delta = sum_c dout[c] out[c] - dlse     [Dao 2023, FlashAttention-2, algorithm 2]
-// A row that saw nothing, or lies past its item's length, gets +infinity and 0, by which all its weights become 0, whatever
-// stands in its memory. Called before all other kernels of gradients. Global size (Nq, H, B).
+// A row without visible keys, or past its item's length, gets +infinity and 0. All its weights are
+// then 0, whatever its memory holds. It runs before all other kernels of gradients. A work-item has
+// one row; any local size works. Global size: (Nq, H, B).
 #include "args/backward_args.h"
 #include "call/items.clh"
 
-// TYPE_Q: the type of `out`; TYPE_OUT: that of dout. A pair a row.
+// TYPE_Q is the type of out, TYPE_OUT that of dout.
 __kernel void backward_rows(__global const ELEMENT(TYPE_Q) * out, __global const ELEMENT(TYPE_OUT) * dout,
                             __global const float *lse, __global const float *dlse, __global const int *table,
                             __global float2 *rows, const backward_rows_args args) {

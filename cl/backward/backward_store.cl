@@ -1,10 +1,12 @@
-// backward_store.cl: sums of gradients in scratch memory, float32 and in one or several parts, become a result: added part after part,
-// turned back by RoPE where forward turned its rows, and stored. A rotation turned back is its transpose: the angle's sign, and the same
-// amplitude. Rows past an item's length are 0, of a packed batch they are not written.
-// Global size (rows * (pairs + columns that are not turned), heads, batch), and where nothing is turned, LANES columns a work-item:
-// (rows * columns / LANES, rounded up, heads, batch).
+// backward_store.cl: result = sum over the parts of float32 gradients in scratch memory, converted
+// to the result's type. If forward applied RoPE (knob ROPE), its transpose is applied here: the
+// same rotation with the angle's sign changed. Rows past an item's length become 0; in a ragged
+// batch they are not written.
+//
+// Global size: (rows * (pairs + single columns), heads, batch) with ROPE. Without it a work-item
+// has LANES columns: (rows * ceil(columns / LANES), heads, batch). Any local size works.
 #ifndef LANES
-#define LANES 4 // of devices whose work-items are lanes themselves
+#define LANES 4 // for devices whose work-items are the lanes of vectors
 #endif
 #include "args/backward_args.h"
 #include "call/items.clh"
@@ -17,7 +19,8 @@ float summed(const backward_store_args *a, __global const float *x, long at) {
 }
 
 #if !ROPE
-// Loops of LANES turns become vectors, without the assembler of lanes.clh, which a group of work-items must not have.
+// Loops over LANES become vectors. The assembler of lanes.clh is not used, because it works only in
+// work-groups of one item.
 void store_columns(const backward_store_args *a, __global const float *x, __global ELEMENT(TYPE_GRADIENT) * y,
                    int columns) {
     if (columns < LANES) {
@@ -54,7 +57,7 @@ __kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRAD
     if ((long)get_global_id(0) >= width * args.n) return;
     const table_item all = {0, args.n, args.n}, item = table_item_of(args.flags, table, b, all);
     long row = n;
-    (void)item; // for shifts and packed rows only
+    (void)item; // used for shifts and packed rows only
 #if RAGGED
     if (n >= (args.keys ? item.kv_length : item.q_length)) return;
     row += table[TABLE_ITEM_WORDS * (long)b + (args.keys ? RAGGED_START_KV : RAGGED_START_Q)];

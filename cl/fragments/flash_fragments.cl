@@ -1,21 +1,28 @@
-// flash_fragments.cl: flash attention on a matrix engine that the work-items of a warp share (fragments.clh), for queries of float16 and
-// bfloat16, as FlashAttention-2 has it [Dao 2023]: a warp owns FRAGMENT_ROWS * ROW_VECTORS query rows, whose fragments stay in registers
-// with the scores and the output; a work-group of GROUP_ROWS warps walks over the keys TILE_KV at a time, and its warps share the tiles of
-// K and V in local memory. The softmax is made on the fragments, whose elements' places are known: no score goes through memory.
-// The tile of V is on its way while scores are made, and the next tile of K while values are added.
-//   S = Q K^T    an item has some of the keys of one row, or of two, as the engine lays them out.
-//   softmax      a row's maximum and sum over the items that share it.
-//   O += P V     weights, rounded to 16 bits, are an operand as they are, or after one exchange.
-// Keys and values of other types become numbers of the queries' type on their way to local memory. Of keys whose numbers have scales, of a
-// row or of its blocks, these numbers come without them, so that none is rounded and none too large, and sums are multiplied by scales;
-// values are rounded as weights are.
-// With TERMS queries are float32, and so are all products: each number is the sum of three bfloat16, and of the nine products of two such
-// sums those six are made that float32 would see. The largest of the six has sums of its own, and those of a tile's values are added to
-// the output by a multiply-add, since engines do not round their own sums to nearest. Where a number of 2^60 and more, an infinity or a NaN
-// was read, the group starts again, without the engine: `start_again`.
-// With HEAD_ROWS, decode_fragments.cl's, the rows are those of all query heads that read a key/value head.
-// Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch: a compiler that does not know a product for
-// one of a whole warp might put it on both ways.
+// flash_fragments.cl: out = softmax(scale * Q K^T) V like FlashAttention-2 [Dao 2023], on a GPU's
+// matrix engine that the work-items of a warp share (fragments.clh). Queries are float16 or
+// bfloat16.
+//
+// A work-group of GROUP_ROWS warps has query rows of one head and one split of the keys. A warp
+// owns FRAGMENT_ROWS * ROW_VECTORS rows, whose fragments stay in registers with the scores and the
+// output. The group loops over the keys, TILE_KV at a time. Its warps share tiles of K and V in
+// local memory, and no score leaves registers. V of the tile is loaded while scores are computed,
+// and the next K while values are added.
+//   S = Q K^T   an item has some keys of one or two rows, depending on the engine
+//   softmax     a row's maximum and sum are combined over the items that share it
+//   O += P V    weights rounded to 16 bits are an operand as they are, or after one exchange
+// Keys and values of other types are converted to the queries' type on their way to local memory.
+// Keys with scales are converted without them, so nothing overflows, and the sums are scaled.
+// Values are rounded, like weights.
+//
+// With TERMS queries and all products are float32. Each number is the sum of three bfloat16 terms,
+// and only the six of nine products that affect float32 are computed. The largest of them has its
+// own sums. A tile's output is added by multiply-adds, since engines do not round sums to nearest.
+// If a number is 2^60 or more, infinite or NaN, the group computes everything again without the
+// engine: `start_again`.
+//
+// With HEAD_ROWS (decode_fragments.cl) the rows are those of all query heads of a key/value head.
+// Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch,
+// because some compilers would move a product of the whole warp into both paths.
 #if defined(TERMS) && TERMS > 1
 #define QUERIES_OF 0
 #else
@@ -81,7 +88,7 @@
 #define TILE_ROWS (WARP_ROWS * GROUP_ROWS)
 #define KEY_PARTS (TILE_KV / FRAGMENT_COLUMNS)     // fragments of scores
 #define KEY_PIECES (2 * FRAGMENTS_STEPS(HEAD_DIM)) // of eight numbers of a key in local memory
-#define STEPS (8 * KEY_PIECES / FRAGMENT_STEP)     // products that a score is the sum of
+#define STEPS (8 * KEY_PIECES / FRAGMENT_STEP)     // products summed in a score
 #define VALUE_PIECES (FRAGMENT_VALUE_PARTS(HEAD_DIM_V) * FRAGMENT_COLUMNS / 8)
 #if FRAGMENT_TILES
 #define VALUE_PARTS ((HEAD_DIM_V + 63) / 64 * FRAGMENT_TILE_PARTS)
@@ -91,7 +98,8 @@
 #define KEY_PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, HEAD_DIM) // bytes of a row in local memory
 #define VALUE_PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, HEAD_DIM_V)
 #if FRAGMENT_TILES
-// Three places, of this tile's keys, this tile's values and the next tile's keys, and again: places.x, .y and .z.
+// Three places that rotate: this tile's keys (places.x), its values (.y), the next tile's keys
+// (.z).
 #define PLACE_BYTES FRAGMENTS_PLACE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V)
 #define DECLARE_PLACES int4 places = (int4)(0, PLACE_BYTES, 2 * PLACE_BYTES, 0)
 #define KEYS_AT places.x
@@ -102,7 +110,7 @@
 #define VALUES_AT (TERMS * TILE_KV * KEY_PITCH)
 #endif
 #define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS, TERMS)
-#define TURN_ROWS (TILE_ROWS / TURNS) // whose queries are in local memory at once
+#define TURN_ROWS (TILE_ROWS / TURNS) // rows whose queries are in local memory at once
 #define SHARED_BYTES                                                                                         \
     (TERMS * FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define QUERIES_AT                                                                                           \
@@ -115,7 +123,8 @@
 #define EACH_VALUE_PART(y) FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y++)
 #define ELEMENT_ROW(e) FRAGMENT_ROW((e) / ROW_ELEMENTS)
 
-// The terms of a tile lie behind one another, as if they were more rows; the products of terms that count.
+// The terms of a tile follow one another like additional rows. EACH_PRODUCT has the products of
+// terms that count.
 #define VALUE_TERM_BYTES FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM_V)
 #define EACH_TERM(a) FRAGMENT_UNROLL for (int a = 0; a < TERMS; a++)
 #define EACH_PRODUCT(a, b) EACH_TERM(a) FRAGMENT_UNROLL for (int b = 0; b < TERMS - a; b++)
@@ -126,39 +135,39 @@ typedef __global const float *row_pointer;
 typedef __global const ushort *row_pointer;
 #endif
 
-// What a warp has at hand.
+// The rows of a warp.
 typedef struct warp_rows {
-    int b, h, first, last,
-        end; // its first row, the last row of the group that exists, where the group's keys end
+    // First row of the warp, last existing row of the group, end of the group's keys.
+    int b, h, first, last, end;
     const attention_args *args;
     const mask_rows *bounds;
-    float scale, factor, natural; // of the head; from what is kept as scores to powers of two, and to scores
-    bool folded;                  // products are kept as they are
+    // The head's scale, and the factors from stored scores to powers of two and to scores.
+    float scale, factor, natural;
+    bool folded; // products are stored unscaled
 } warp_rows;
 typedef struct warp_state {
     fragment_sums o[ROW_VECTORS][VALUE_PARTS];
-    float m[ROW_VECTORS][FRAGMENT_ITEM_ROWS],
-        l[ROW_VECTORS][FRAGMENT_ITEM_ROWS]; // l: of this item's keys alone
-    float keep[ROW_VECTORS]
-              [FRAGMENT_ITEM_ROWS]; // by which the output shrinks when it grows next, where that is later
+    // l: of this item's keys only. keep: the output's factor where it is applied late.
+    float m[ROW_VECTORS][FRAGMENT_ITEM_ROWS], l[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
+    float keep[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
 } warp_state;
 typedef struct warp_scores {
     fragment_sums s[ROW_VECTORS][KEY_PARTS];
 } warp_scores;
 
-// The first tile from key k on of which some row sees a key, by the block mask.
+// The first tile from key k on with a key that some row sees, by the block mask.
 int next_tile(const score_call *c, const block_rows *r, int k, int end) {
-    (void)c, (void)r; // for the block mask only
+    (void)c, (void)r; // used with a block mask only
 #if SCORE_OPS & ARGS_BLOCKS
     while (k < end && BLOCKS_HOLD(c, r, k, min(TILE_KV, end - k)) == ARGS_BLOCK_EMPTY) k += TILE_KV;
 #endif
     return k;
 }
 
-// Scores become weights, and what is of before shrinks. With options a score may be as far below 0 as float32 goes: their base is
-// subtracted before the factor is taken. Rounded to float16 a weight that is below 2^-14 loses digits, and at 2^-25 it is nothing, so
-// that the largest weight of a row is 2^15 there; `store` takes that away from the sum and the output. A base is rounded up, since one
-// rounded down by a part of a huge score makes weights of more than float16 holds.
+// Scores become weights, and older sums shrink. With options scores may be near -FLT_MAX, so the
+// base is subtracted before the factor is applied. A float16 weight below 2^-14 loses digits: a
+// row's largest weight is 2^15, and `store` removes this factor. The base is rounded up, so weights
+// do not overflow.
 #if TYPE_FRAGMENT == STORE_F16
 #define WEIGHT_POWERS 15.0f
 #define WEIGHT_UNIT 0x1p-15f
@@ -177,17 +186,17 @@ int next_tile(const score_call *c, const block_rows *r, int k, int end) {
 #define WEIGHT_BASE(most) ((most)*r->factor)
 #endif
 #define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
-#define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
+#define WEIGHT_SHRINKS(from) ((from)-base) // of bases as rounded, which the older weights have
 #endif
 
 #if DROPOUT
-// Bits of what row i of the launch drops of key j and those that follow it among its four.
+// Bits of key j and the following keys of its quad that dropout drops in row i of the launch.
 uint drops_from(const dropout_args *a, const warp_rows *r, int first_row, int i, int j) {
     return dropout_drops(a, r->b, r->h, i + first_row, j / 4) >> j % 4;
 }
 #define DROPS(i, j) (drops_from(dropout, r, first_row, i, j) & 1u)
-#define TILE_BEGIN(begin) ((begin) / 4 * 4) // fours of keys lie in one tile
-// Weights that dropout drops become 0. FRAGMENT_RUN elements of an item are keys that follow one another among one four.
+#define TILE_BEGIN(begin) ((begin) / 4 * 4) // a quad of keys is in one tile
+// Set dropped weights to 0. FRAGMENT_RUN elements of an item are neighbouring keys of one quad.
 FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_row,
                                   int k0 DROPOUT_PARAMETER) {
     EACH_VECTOR(x)
@@ -221,7 +230,8 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
     FRAGMENT_END();
     EACH_TILE_PARTS(y, KEY_PARTS) FRAGMENT_SETTLE(w->s[0] + y);
 }
-// o += P V. P becomes an operand right behind the softmax, before barriers and copies: until its product it has half of the registers.
+// o += P V. P is converted to an operand right after the softmax, before barriers and copies,
+// because it then needs half of the registers.
 #define TAKE_WEIGHTS                                                                                         \
     fragment_own weights[TILE_KV / FRAGMENT_STEP];                                                           \
     FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)                                        \
@@ -239,7 +249,7 @@ FRAGMENT_INLINE void add_values(warp_state *t, fragment_own *p, fragment_memory 
 #else
 #define TAKE_WEIGHTS
 #define TAKEN_WEIGHTS (&scores)
-// The product of the first terms, or another one, which is less.
+// Add the product of the first terms to `high`, or, if `less`, another product to `low`.
 #if TERMS > 1
 #define ADD_PRODUCT(high, low, own, shared, less, i)                                                         \
     {                                                                                                        \
@@ -251,7 +261,7 @@ FRAGMENT_INLINE void add_values(warp_state *t, fragment_own *p, fragment_memory 
 #else
 #define ADD_PRODUCT(high, low, own, shared, less, i) FRAGMENT_MULTIPLY_ADD(high, own, shared, i, *memory)
 #endif
-// The products of the warp's rows with a tile's keys, from step `begin` to before `end`.
+// The products of the warp's rows with a tile's keys, for steps [begin, end).
 FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragment_memory *memory, int begin,
                                     int end) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
@@ -305,8 +315,9 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
 #endif
 }
 
-// o += P V. By built-in functions a part of the output shrinks right before it grows, and all keys are added to it before the next part:
-// compilers that keep what goes into a product apart from what comes out then do so for one part, and not for all.
+// o += P V. With built-in functions a part of the output is rescaled and gets all keys before the
+// next part. Compilers that copy a product's input and output registers then do so for one part
+// only.
 #if TERMS > 1
 FRAGMENT_INLINE void add_values(warp_state *t, warp_scores *w, fragment_memory *memory, int from) {
     fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP][TERMS];
@@ -361,11 +372,11 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
 #endif
 #endif
 
-// Products become scores, -inf where a row does not see the key.
+// Convert products to scores; -inf for hidden keys.
 #if CHANGES
 FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const score_call *c, int k0,
                                    bool all_see) {
-    // A loop that stays a loop: the first part is changed, and becomes the last.
+    // Not unrolled: the first part is converted and moved to the end.
 #pragma unroll 1
     for (int y = 0; y < KEY_PARTS; y++) EACH_VECTOR(x) EACH_ELEMENT(e) {
             const int i = min(r->first + FRAGMENT_ROWS * x + ELEMENT_ROW(e), r->last),
@@ -420,7 +431,7 @@ FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fr
     }
 }
 
-// Of a head; or the table that has those of the rows' heads.
+// The sink of a head, or the table with the sinks of the rows' heads.
 #define SINK_OF(a, table, split, h) ((split) == 0 ? table_sink(a, table, h) : -INFINITY)
 #if HEAD_ROWS
 #define SINK_PARAMETER __global const int *table
@@ -432,7 +443,7 @@ FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fr
 #define DECLARE_SINK
 #endif
 
-// The rows' sums, with the sink, and the output; 0 in rows that saw nothing.
+// Store the output with the rows' sums and the sink; 0 in rows without visible keys.
 FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_args *a, int end, int split,
                            SINK_PARAMETER, fragment_memory *memory, __global ELEMENT(TYPE_OUT) * out,
                            __global float *lse DROPOUT_PARAMETER) {
@@ -465,7 +476,7 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
     }
 }
 
-// What is on its way while a tile is worked on.
+// Loads that overlap with the work on a tile.
 #define NEXT_TILE next_tile(&call, &blocks_of, k0 + TILE_KV, seen.end)
 #if FRAGMENT_TILES
 #define TILE_ALIGNED 1024
@@ -484,7 +495,7 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
     if (k_next < seen.end) COPY_VALUES(k_next, KEYS_AT);                                                     \
     FRAGMENT_COMMIT()
 #define NEXT_PLACES places = places.zxyw
-// No room for a flag in local memory.
+// Local memory has no room for a flag.
 #define DECLARE_STRANGE int strange
 #define BEGIN_STRANGE strange = 0
 #define KNOW_STRANGE strange = FRAGMENT_ANY(strange, memory)
@@ -503,7 +514,8 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
     k_next = NEXT_TILE;                                                                                      \
     if (k_next < seen.end) FETCH_KEYS(k_next)
 #define NEXT_PLACES
-// Volatile: LLVM 14 reads a local variable of its own before a barrier that it does not know to be one for it.
+// Volatile, because LLVM 14 moves reads of a local variable across barriers that it does not
+// recognise.
 #define DECLARE_STRANGE __local volatile int strange
 #define BEGIN_STRANGE                                                                                        \
     if (get_local_id(0) == 0) strange = 0
@@ -511,7 +523,8 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
 #define FRAGMENT_SHOW()
 #endif
 
-// Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch); with HEAD_ROWS key/value heads.
+// Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch), or key/value heads with
+// HEAD_ROWS.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
 FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
     __local uint4 tile[SHARED_BYTES / 16] __attribute__((aligned(TILE_ALIGNED)));
@@ -521,21 +534,21 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
     FRAGMENT_DECLARE(memory, tile);
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(FRAGMENT_GROUP, TILE_ROWS, 1)) return; // uniform
-    // With causality the last tiles have the most keys: they start first.
+    // With causality the last tiles have the most keys, so they start first.
     const int b = FUSED_ITEM(UNIFORM_ID), h = FUSED_HEAD(UNIFORM_ID), part = FUSED_PARTS - 1 - FUSED_PART;
     const int h_kv = HEAD_ROWS ? h : h / args.group, split = part % args.splits,
               i0 = part / args.splits * TILE_ROWS;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const int share = HEAD_SHARE(&args), rows_end = share * min(args.n_q, bounds.item.q_length),
               i_last = min(i0 + TILE_ROWS, rows_end) - 1;
-    if (i0 >= rows_end) return; // uniform: the whole group leaves
+    if (i0 >= rows_end) return; // uniform
     const mask_tile seen = mask_tile_of(&args, &bounds, split, i0 / share, i_last / share);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const query_rows queries = {(row_pointer)q + (HEAD_ROWS ? 0 : view_row(&args.q, b, h, 0)), &args, b, h};
     const block_rows blocks_of = {b, h, h, i0, i_last};
     score_call call = SCORE_CALL;
-    // Products are kept where the factor that makes scores of them is above 0: their maximum is then that of the scores.
+    // If the factor of products is positive, unscaled products have the same maximum as scores.
     const float scale = score_scale(&call, h);
     const bool folded = !CHANGES && scale > 0.0f;
     warp_rows rows;
@@ -563,7 +576,7 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
             !(SCORE_MASKED && !whole) && k0 >= seen.all_begin && k0 + TILE_KV <= seen.all_end;
         warp_scores scores;
         WAIT_FOR_KEYS;
-        barrier(CLK_LOCAL_MEM_FENCE); // keys are there, and the values before have been read
+        barrier(CLK_LOCAL_MEM_FENCE); // keys are loaded, and the previous values have been read
         AFTER_KEYS;
         multiply_keys(&scores, &q_part, &memory, KEYS_AT SCALES_VALUE);
         finish_scores(&scores, &rows, &call, k0, all_see);
@@ -571,14 +584,14 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
         DROP_WEIGHTS(&scores, &rows, k0);
         TAKE_WEIGHTS;
         WAIT_FOR_VALUES;
-        barrier(CLK_LOCAL_MEM_FENCE); // values are there, and keys have been read
+        barrier(CLK_LOCAL_MEM_FENCE); // values are loaded, and keys have been read
         CLEAR_STRANGE;
         AFTER_VALUES;
         add_values(&state, TAKEN_WEIGHTS, &memory, VALUES_AT);
         NEXT_PLACES;
     }
     if (NEED_AGAIN) strange = 1;
-    KNOW_STRANGE; // and a barrier
+    KNOW_STRANGE; // includes a barrier
     if (strange) {
         BEHIND_TILES;
     }

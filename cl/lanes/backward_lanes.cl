@@ -1,24 +1,28 @@
-// backward_lanes.cl: the gradients of attention with respect to q, k and v for CPU devices: the pass of lanes_gradients.clh, whose five
-// products are multiply-adds of vectors, or with DOT_BF16 bfloat16 dot products. Those of dV, dK and dQ have columns in lanes and broadcast
-// P and dT: nothing but Q and dO is ever transposed, once for TILE_KV keys.
-// Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
-// Measured on PoCL 3.1, Sapphire Rapids (AVX-512), as a part of a register-only FMA loop in turns, five products counted, of causal calls
-// half: f32, and bf16 by conversion, N = 512 80 %, 1024 84 %, 2048 and 4096 86 % and more, causal 71, 78, 83 and 86 %, D = 64 and 128
-// alike. DOT_BF16, whose instruction has half of that rate there: 87 to 91 % of its own.
-// Tried and left out: tiles of 128 keys: 2 to 4 points less; 3 or 4 vectors of rows, 12 keys in registers: no gain, causal calls slower.
+// backward_lanes.cl: gradients of attention with respect to q, k and v, for CPU devices. It is the
+// pass of lanes_gradients.clh with products of float32 vectors, or of bfloat16 pairs with DOT_BF16.
+// dV, dK and dQ have columns in lanes and broadcast P and dT. So only Q and dO are transposed, once
+// for TILE_KV keys.
+//
+// Global size: (parts, Hkv, batch), local size 1. Enqueued by clattn_attention_backward_enqueue
+// after backward_rows.cl.
+//
+// Part of the peak that a register-only FMA loop reaches on a Sapphire Rapids with PoCL 3.1:
+//   float32    N = 512: 80 %, causal 71 %   N = 4096: 86 %, causal 86 %
+//   DOT_BF16   87 to 91 % of the instruction's own peak
+// Tiles of 128 keys, more vectors of rows and more keys in registers were not faster.
 #define PRODUCT_PRIVATE
-#define PRODUCT_PADDED // rows in private memory end in 0
+#define PRODUCT_PADDED // rows in private memory are padded with 0
 #define TILE_ALIGN (1 + DOT_BF16)
 #define SCORE_GRADIENTS
 #define GRAD_PAIRS DOT_BF16
 #define GRAD_COLUMNS LANES
 #define GRAD_KEYS_TURNED 0
-// The accumulators of products with columns in lanes: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors; and keys whose K stays in the
-// first-level cache while all rows of a tile meet it.
+// Products with columns in lanes have GRAD_ROWS x GRAD_VECTORS accumulators. K of GRAD_CHUNK keys
+// stays in the first-level cache while all rows of a tile use it.
 #define GRAD_ROWS 4
 #define GRAD_VECTORS (LANES == 16 ? 4 : 2)
 #define GRAD_CHUNK 64
-// A block of keys may begin anywhere in a tile and end behind it.
+// Rows of private memory for a tile of keys; a block of keys may end past the tile.
 #define GRAD_KEYS (TILE_KV + (KEY_BLOCK > GRAD_ROWS ? KEY_BLOCK : GRAD_ROWS))
 #include "args/backward_args.h"
 #include "lanes/lanes_product.clh"
@@ -31,7 +35,7 @@
 #error "GRAD_ROWS divides a tile's rows and its keys"
 #endif
 
-// acc[a][b] += x[a] * y[vector b] for `vectors` of them.
+// acc[a][b] += x[a] * y[vector b] for `vectors` vectors.
 REGISTER_INLINE void grad_step(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
                                const float *y, const int vectors) {
     VEC z[GRAD_VECTORS];
@@ -47,7 +51,8 @@ REGISTER_INLINE void grad_step(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x,
     }
 }
 
-// acc[a][b] += sum over the steps [from, end) of x[a * x_row + step * x_step] * y[step * pitch + vector b].
+// acc[a][b] += sum over the steps [from, end) of
+// x[a * x_row + step * x_step] * y[step * pitch + b].
 REGISTER_INLINE void grad_sum(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
                               const int x_step, const float *y, const int pitch, int from, int end,
                               const int vectors) {
@@ -61,14 +66,15 @@ REGISTER_INLINE void grad_sum(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, 
     if (n > 0) grad_step(acc, x, x_row, y, vectors);
 }
 
-// A block of keys and the rows that meet it. Of a tile whose rows do not all see all keys the products leave out, GRAD_ROWS keys or
-// rows at a time, what no row sees by its position: there is nothing but 0. Intervals never fall from a row to the next.
+// The rows of a tile and a block of keys. If not all rows see all keys, products skip GRAD_ROWS
+// keys or rows that no row sees by position. Intervals never decrease with the row.
 typedef struct grad_block {
-    const int *first, *last; // of the keys that row r sees, counted from the block's first
+    const int *first, *last; // row r sees keys [first, last), relative to the block's first
     int keys, rows;
 } grad_block;
 
-// Columns of GRAD_VECTORS vectors, or of the last ones, of sums[key][column] += sum over rows of x[key][row] * y[row][column].
+// sums[key][column] += sum over rows of x[key][row] * y[row][column], for `vectors` vectors of
+// columns.
 REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, const int pitch,
                                    const grad_block *at, const int vectors) {
     int r0 = 0, r1 = 0; // the rows that see any of the keys
@@ -93,7 +99,7 @@ REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, 
     }
 }
 
-// All columns of the keys of a block: dK of dT and Q, or dV of P and dO.
+// All columns of the block's keys: dK from dT and Q, or dV from P and dO.
 #define DEFINE_GRAD_ADD(name, width)                                                                         \
     void name(float *sums, const float *x, const float *y, const grad_block *at) {                           \
         const int pitch = LANES_ROUND_UP(width, LANES), each = GRAD_VECTORS * LANES;                         \
@@ -105,8 +111,9 @@ REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, 
 DEFINE_GRAD_ADD(grad_add_dk, HEAD_DIM)
 DEFINE_GRAD_ADD(grad_add_dv, HEAD_DIM_V)
 
-// dq[row][column] += sum over keys of dT[key][row] * K[key][column], `columns` of them from d on, a constant: with calls for a vector's
-// part on the way all accumulators went through memory, and the whole kernel took 1.6 times as long.
+// dq[row][column] += sum over keys of dT[key][row] * K[key][column], for `columns` columns from d
+// on. `columns` is a constant: otherwise accumulators go through memory, and the kernel is 1.6
+// times slower.
 REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float *dt, const float *k,
                                    const grad_block *at, int begin, int d, const int columns) {
     const int vectors = (columns + LANES - 1) / LANES;
@@ -148,7 +155,7 @@ void grad_add_dq(__global float *dq, long stride, const VEC *dt_keys, const floa
     }
 }
 
-// Weights of the block's keys [j, j + KEY_BLOCK), whose rows of K begin at k.
+// Weights of the block's keys [j, j + KEY_BLOCK); k is their first row of K.
 REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, const grad_element *k, int j) {
     VEC s[KEY_BLOCK][ROW_VECTORS];
     product_key keys[KEY_BLOCK];
@@ -158,7 +165,7 @@ REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, co
     grad_weigh(g->p + j * ROW_VECTORS, s, g, t, j);
 }
 
-// dT of those keys, whose rows of V begin at v.
+// dT of the same keys; v is their first row of V.
 REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const grad_element *v,
                                int j DROPOUT_PARAMETER) {
     VEC dp[KEY_BLOCK][ROW_VECTORS], dt[KEY_BLOCK * ROW_VECTORS];
@@ -170,7 +177,7 @@ REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const gr
     grad_derive(dt, p, dp, g, t, j DROPOUT_PASSED);
 #if GRAD_PAIRS
     grad_keep(g, p, dt, j, j);
-#else // the weights are there
+#else // the weights are already stored
 #pragma unroll
     for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) g->dt_keys[j * ROW_VECTORS + x] = dt[x];
 #endif
@@ -205,7 +212,7 @@ void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_lanes(GRAD_ARGUMENTS) {
     GRAD_DECLARE_CALL;
-    // The last rows are read as whole vectors.
+    // Padding, because the last rows are read as whole vectors.
     grad_element q_rows[LANE_ROWS * PITCH_K + 2 * LANES] LANES_ALIGNED,
         dout_rows[LANE_ROWS * PITCH_V + 2 * LANES] LANES_ALIGNED;
     grad_element k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED;
@@ -218,7 +225,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_lanes(GRAD
     float k_steps[GRAD_KEYS / 2 * PITCH_K] LANES_ALIGNED, p_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED,
         dt_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED;
     VEC dt_keys[TILE_KV / 2 * ROW_VECTORS] LANES_ALIGNED;
-#else // one and the same
+#else // the same arrays
     float *q_steps = q_rows, *dout_steps = dout_rows, *k_steps = k_rows, *p_rows = (float *)p_tile,
           *dt_rows = (float *)dt_tile;
     VEC *dt_keys = dt_tile;

@@ -1,32 +1,30 @@
-// decode_lanes.cl: attention of few query rows over many keys, for devices whose work-item owns vector
-// registers. It is bound by reading K and V, so all query rows that read one K/V head (its group of query
-// heads times Nq) share one pass over it, each row of K and V is read once and in order, and the head
-// dimension is in the lanes. The keys may be split over work-items; combine.cl then merges the partial
-// results. Called by the decode path. Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B).
-// With splits > 1 out and lse are float32 partial results of a normal form: range s is at split_out * s and
-// split_lse * s. Not here: returned weights and score taps (scores.cl), many query rows (flash_lanes.cl).
+// decode_lanes.cl: attention of few query rows over many keys, out = softmax(scale * Q K^T) V, on
+// CPUs. For many rows see flash_lanes.cl. Returned weights and score taps are unsupported.
 //
-// Measured with PoCL 3.1: 32 query heads on 8 K/V heads, 4096 keys, D = 128. What matters is that memory is asked for in address
-// order and without a pause: on a Zen 4 four keys at once, or half a row of V at a time, cost float32 30 to 45 %, on a Zen 5
-// up to 180 %, where they were not asked for before. On a Zen 5 (processor time of one core, in turns) asking a tile ahead, line
-// by line as the tile before it is worked on, with each number of V loaded once and no copies of the sums took of the time
-// before, in the third-level cache and from memory: float32 0.80 and 0.99, bfloat16 0.84 and 0.72, float16 (with a conversion
-// of one instruction) 0.49 and 0.57; one query row a head 0.92, 0.81 and 0.52; D = 256 1.02, 0.48 and 0.32. Asking
-// farther ahead, or into the second-level cache, loses from memory there (1.1 to 1.3). On a Zen 4, whose first-level cache is 32 KiB
-// instead of 48, asking into the second took from memory 0.5 to 0.8 of the time of asking into the first with 16-bit storage and
-// 0.7 to 1.0 with float32; from the third-level cache, and against not asking, as long or less (not asking: up to 1.7, and 0.9 at
-// best). probe_ask.cl times both on the device: the knob ASK_AHEAD, which the planner sets.
+// Reading K and V limits the speed. So all query rows of a K/V head (its group of query heads times
+// Nq) share one pass over its keys, ROWS rows at a time. Each row of K and V is read once and in
+// order, with the head dimension in the lanes. A work-item is a whole work-group and has ROWS rows
+// and one split of the keys. Private memory: the queries, the output, and scores of KEY_TILE keys.
+//
+// Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B). With splits > 1 out and lse
+// are float32 partial results for combine.cl: range s is at split_out * s and split_lse * s.
+//
+// Memory must be requested in address order and without pauses. On a Zen 5 prefetching a tile
+// ahead, line by line, needs 0.5 to 0.99 of the time without. Some CPUs gain more from the
+// second-level cache than from the first: probe_ask.cl measures both, and the planner sets the knob
+// ASK_AHEAD.
 
-// Other standards than knobs.def's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
-// a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
-#if DOT_I8 // as many keys as make a vector of scores, or have their sums in registers
+// Other defaults than knobs.def's. Float32 waits for memory: one key at a time, so that addresses
+// increase line by line. 16-bit storage is limited by arithmetic: two keys share loads of the
+// query.
+#if DOT_I8 // keys that fill a vector of scores, or whose sums fit registers
 #define KEY_BLOCK                                                                                            \
     (COLUMNS_IN_LANES ? VECTOR_KEYS : ROWS * DIGITS > 8 || KEY_TILE < 2 * LANES ? LANES : 2 * LANES)
 #elif !defined(KEY_BLOCK)
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
-// 8 KiB of float32 keys, 16 of others: between two tiles each costs 270 cycles of waiting for the maximum. Of integers as many keys as
-// are 20 KiB with their values: 128 in place of 64 took 0.88 to 0.96 of the time on a Zen 5.
+// 8 KiB of float32 keys, or 16 KiB of other types: each tile costs 270 cycles of waiting for the
+// maximum. Integers use up to 20 KiB of keys and values.
 #define TILE_IS_DOUBLE                                                                                       \
     (DOT_I8 && HEAD_DIM + HEAD_DIM_V <= (TYPE_KV >= STORE_Q4_0 && TYPE_V >= STORE_Q4_0 ? 256 : 128))
 #ifndef KEY_TILE
@@ -45,7 +43,8 @@
 #endif
 
 #if DOT_VALUES
-// Pairs of a column's values of two keys, in the order in which the instructions leave them: they go by four columns.
+// Pairs of a column's values of two keys, in the order of the unpack instructions: groups of four
+// columns.
 REGISTER_INLINE vec_pair zip_values(uint16 first, uint16 second) {
     vec_pair x;
     __asm__("vpunpcklwd %2, %1, %0" : "=v"(x.a) : "v"(first), "v"(second));
@@ -74,7 +73,7 @@ vec_pair load_value(const key_tile *tile, int j, int pair) {
                           : kv_pair_part(v, PAIRS_V * SPAN, REST_V, KV_VALUE);
 }
 
-// A pair of value columns of row r without the keys it does not see.
+// A pair of value columns of row r over the keys that the row sees.
 vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair, vec_pair o) {
     const float *score = (const float *)rows->score + r;
     const float rescale = ROW_OF(rows->rescale, r);
@@ -89,7 +88,8 @@ vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair,
 }
 
 #if !DOT_I8
-// acc += P V for the tile's keys, rows [first, first + VALUE_ROWS) and `pairs` pairs of columns from `column` on.
+// acc += P V for the tile's keys, rows [first, first + VALUE_ROWS) and `pairs` pairs of columns
+// from `column` on.
 #if DOT_VALUES
 REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
                                      const key_tile *tile, int first, int column, const int pairs) {
@@ -106,7 +106,7 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], cons
         for (int c = 0; c < pairs; c++) {
             const int at = (column + c) * SPAN;
             const uint16 none = (uint16)(0), second = load_pairs(odd.at, at);
-            // A key that is missing has the weight 0, which an infinity would make a NaN.
+            // A missing key has the weight 0, but 0 * infinity would be NaN.
             const vec_pair x = zip_values(load_pairs(even.at, at), j + 1 < tile->count ? second : none);
 #pragma unroll
             for (int r = 0; r < VALUE_ROWS; r++) {
@@ -136,7 +136,7 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], cons
 }
 #endif
 
-// out = rescale * out + P V of a block of rows and columns.
+// out = rescale * out + P V for a block of rows and columns.
 REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int first, int column,
                                  const int pairs) {
     vec_pair acc[VALUE_ROWS][VALUE_PAIRS];
@@ -153,15 +153,15 @@ REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int fir
 #pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++)
 #pragma unroll
-        for (int c = 0; c < pairs; c++) { // member by member: the compiler copies a struct by parts
+        for (int c = 0; c < pairs; c++) { // member by member: the compiler copies a struct in parts
             rows->out[first + r][column + c].a = acc[r][c].a;
             rows->out[first + r][column + c].b = acc[r][c].b;
         }
 }
 #endif
 
-// Rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0, which is enough unless V holds an infinity or
-// NaN there: then the sum shows it, and is done again with care.
+// Add P V to rows [first, first + VALUE_ROWS). Hidden keys have weight 0. If V has an infinity or
+// NaN there, the sum is NaN and is computed again without hidden keys.
 void add_values(query_rows *rows, const key_tile *tile, int first) {
 #if DOT_I8
     if (!rows->finite_values) {
@@ -222,7 +222,8 @@ void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DRO
     for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
 }
 
-// Begin row r: its place, its interval of keys, and the sink, which is a key without a value.
+// Initialise row r: its place, its interval of keys, and the sink, which acts as a key without a
+// value.
 void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows, int r, int h_kv,
                int index) {
     const attention_args *a = call->args;
@@ -257,7 +258,7 @@ void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, 
     }
 }
 
-// Where the next tile begins: of one view and all blocks a constant further.
+// Keys to the next tile: a constant with one view and without a block mask.
 #if PAST || PAGED || SCORE_OPS & ARGS_BLOCKS
 #define TILE_STEP(tile) (tile).count
 #else
@@ -272,13 +273,13 @@ void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, 
     ((void)(block), split_keys((call)->args, split, begin, end))
 #endif
 
-// The keys [*begin, *end) become those of a split.
+// Reduce the keys [*begin, *end) to the part of a split.
 void split_keys(const attention_args *a, int split, int *begin, int *end) {
     *begin = (int)max((long)*begin, (long)split * a->split_keys);
     *end = (int)min((long)*end, (long)(split + 1) * a->split_keys);
 }
 
-#ifndef PART_OF_PROBE // probe_ask.cl, of which this file is functions
+#ifndef PART_OF_PROBE // probe_ask.cl includes this file for its functions
 __kernel void decode_lanes(FUSED_ARGUMENTS) {
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(1, ROWS, args.group)) return;
@@ -296,10 +297,10 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     rows.shift = bounds.item.shift;
     bool finite = true;
     int begin = INT_MAX, end = 0;          // the keys that some row sees
-    for (int s = 0; s < SLOT_VECTORS; s++) // also of places without a row
+    for (int s = 0; s < SLOT_VECTORS; s++) // including unused places
         rows.scale[s] = rows.sum[s] = (VEC)(0.0f), rows.most[s] = (VEC)(-INFINITY);
     for (int r = 0; r < ROWS; r++) {
-        // Rows past the end repeat the last one; they are not stored.
+        // Rows past the end repeat the last one and are not stored.
         start_row(&call, &bounds, &rows, r, h_kv, min(first_row + r, all_rows - 1));
         finite &= load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), &rows.query[r]);
         begin = min(begin, rows.first[r]);
@@ -330,7 +331,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         tile.count = BLOCKS_RUN(&call, &block, tile.first, min(KEY_TILE, end - tile.first));
         (void)SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, tile.first, tile.count));
 #if PAGED
-        // With blocks the next tile may be anywhere: each is looked up.
+        // With a block mask the next tile may be anywhere, so each tile is looked up.
         find_tile(&tile, places, (SCORE_OPS & ARGS_BLOCKS) ? 0 : n++, &keys, &values, end);
 #elif PAST
         tile.left = kv_run(&keys, tile.first, end - tile.first), tile.count = min(tile.left, tile.count);

@@ -1,22 +1,26 @@
-// decode_rows.cl: attention of few query rows whose many heads share a key/value head, for devices whose work-item owns
-// vector registers: multi-query attention, and multi-head latent attention (DeepSeek-V2), where 16 to 128 query heads read
-// one row of 576 numbers whose first 512 are the value. That is a product of matrices, not a walk through memory: the
-// rows of the group (its query heads times Nq) lie one in each lane, as those of flash_lanes, and a work-item has up to
-// TILE_Q of them, in tiles of LANES * ROW_VECTORS.
-// A tile of keys is brought into private memory, as floats (or as the pairs that DOT_BF16 takes), and all tiles of rows meet
-// it there: each number of K and V is read from global memory once for TILE_Q rows, and stays in the second-level cache
-// meanwhile. With SHARED_KV a value is the first HEAD_DIM_V numbers of its key's row, and is read with it.
-// Called by the decode path; where the keys are split out and lse are partial results for combine.cl. Local size 1; global
-// size (splits, Hkv * ceil(group * Nq / TILE_Q), B). Not here: ragged batches, returned weights and taps.
+// decode_rows.cl: attention of few query rows whose many heads share a key/value head, on CPUs:
+// multi-query attention, and multi-head latent attention (DeepSeek-V2). There 16 to 128 query heads
+// read one row of 576 numbers, whose first 512 are the value. Ragged batches, returned weights and
+// taps are unsupported.
+//
+// This is a matrix product, not limited by memory. As in flash_lanes.cl each lane has one row of
+// the group (its query heads times Nq). A work-item is a whole work-group and has up to TILE_Q
+// rows, in tiles of LANES * ROW_VECTORS. It converts a tile of TILE_KV keys in private memory to
+// floats (or to pairs with DOT_BF16), and all tiles of rows use it there. So each number of K and V
+// is read from global memory once for TILE_Q rows. With the knob SHARED_KV a value is the first
+// HEAD_DIM_V numbers of its key.
+//
+// Local size 1; global size (splits, Hkv * ceil(group * Nq / TILE_Q), B). With splits > 1 out and
+// lse are partial results for combine.cl.
 
-// Other standards than knobs.def's.
+// Other defaults than those of knobs.def.
 #ifndef TILE_Q
 #define TILE_Q (LANES * ROW_VECTORS)
 #endif
 #define PRODUCT_PRIVATE
 #define SCORE_HEADS // lanes are rows of several heads
-// Scaled as decode_lanes does, so that scores near 1e7, whose last bit is a factor of e, are the same in both: with a shared
-// prefix one has the prefix and the other the rest.
+// Scores are scaled as in decode_lanes.cl, so that both kernels compute equal scores near 1e7,
+// where the last bit is a factor of e. A call with a shared prefix uses both.
 #define TILE_SCALES_SCORES 1
 #include "lanes/lanes_product.clh"
 #include "lanes/lanes_softmax.clh"
@@ -37,10 +41,10 @@
 #error "the rows and a tile of keys do not fit private memory"
 #endif
 
-// A tile whose rows are of several heads: which head's and which query row each lane is, and what the options of a score say to
-// each. Row n of the group that reads a key/value head is query row n / group of its query head n % group.
+// A tile whose rows belong to several heads: each lane's head, query row and score options. Row n
+// of the group is query row n / group of its query head n % group.
 
-// Lanes behind the tile's rows repeat its last one.
+// Lanes past the tile's rows repeat the last row.
 int heads_row(const tile_rows *t, int n) {
     return t->i0 + min(n, t->rows - 1);
 }
@@ -60,9 +64,9 @@ void heads_find_rows(tile_rows *t, int h_kv) {
     }
 }
 
-// Bias and masks of the block, lane by lane: the rows of two lanes may lie anywhere.
+// Load bias and masks of the block lane by lane, because lanes have rows of different heads.
 void heads_load_options(const tile_rows *t) {
-    (void)t; // for the options only
+    (void)t; // unused without the options
 #if SCORE_OPS & (ARGS_BIAS | ARGS_MASK | ARGS_MASK_MOD)
     const int *head = (const int *)t->head, *row = (const int *)t->row;
     for (int x = 0; x < LANE_ROWS; x++) {
@@ -101,12 +105,12 @@ void heads_load_options(const tile_rows *t) {
 #endif
 }
 
-// While a tile is multiplied memory is idle: 16-bit and 8-bit rows of the next tile are asked for meanwhile. Zen 5, bfloat16, 16 and
-// 128 heads: 0.85 and 0.96 of the processor time; of float32, whose copy is all the work there is, 1.07.
+// 1: prefetch the next tile's rows while a tile is multiplied and memory is idle. Bfloat16 with 16
+// heads needs 0.85 of the time (Zen 5); float32 is slower with it.
 #define FAR_AHEAD (!KV_IN_PLACE)
 
-// A tile of rows: the query, transposed; output and softmax so far; the keys that they see. t.i0 counts the rows of the
-// group: row n is query row n / group of query head n % group.
+// A tile of rows: transposed query, output, softmax, and keys that the rows see. t.i0 counts rows
+// of the group.
 typedef struct rows_tile {
     VEC q[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS], o[HEAD_DIM_V * ROW_VECTORS];
     row_softmax x;
@@ -115,12 +119,12 @@ typedef struct rows_tile {
 
 // Keys [k0, k0 + count) and their values in private memory.
 typedef struct kept_keys {
-    kv_head keys, values;   // where they are brought from
-    product_key_element *k; // rows of KEPT_PITCH_K, TILE_KV of them
-    float *v;               // rows of KEPT_PITCH_V, one a step
+    kv_head keys, values;   // where they are stored
+    product_key_element *k; // TILE_KV rows of KEPT_PITCH_K
+    float *v;               // rows of KEPT_PITCH_V, one per step
     int k0, count;
-    int asked, end; // rows of the head up to this one were asked for; and where they end
-    int tiles;      // of rows
+    int asked, end; // the head's rows below `asked` were prefetched; end of the keys
+    int tiles;      // number of tiles of rows
 } kept_keys;
 
 #define KEPT_PITCH_K LANES_ROUND_UP(HEAD_DIM, LANES *PRODUCT_STEP)
@@ -137,7 +141,7 @@ typedef struct kept_keys {
 #define LOAD_STEPS(row, d, left, side) product_load(row, d, left, side)
 #endif
 
-// `count` rows from j on, of which each number is read once.
+// Copy `count` rows from j on; each number is read once.
 void keep_rows(product_key_element *to, const kv_head *from, int j, int count, const int width,
                const int pitch, const int side) {
     for (int a = 0; a < count; a++, to += pitch) {
@@ -148,7 +152,8 @@ void keep_rows(product_key_element *to, const kv_head *from, int j, int count, c
 }
 
 #if DOT_BF16
-// Pairs of two keys of rows of bits, the first in the lower half. A missing second one is 0, as is its weight.
+// Make pairs of two keys from rows of bits, the first key in the lower half. A missing second key
+// is 0, and so is its weight.
 void pair_values(float *to, const ushort *bits, const int pitch, int count) {
     for (int j = 0; j < count; j += 2, to += KEPT_PITCH_V, bits += 2 * pitch)
         for (int d = 0; d < HEAD_DIM_V; d += LANES) {
@@ -159,7 +164,7 @@ void pair_values(float *to, const ushort *bits, const int pitch, int count) {
 }
 #endif
 
-// The next tile of keys. Keys that fill up a block are 0: their scores are hidden.
+// Load the next tile of keys. Keys that fill up a block are 0; their scores are hidden.
 void keep_keys(kept_keys *kept, product_key_element *bits, int k0, int end) {
     const int count = min(TILE_KV, end - k0);
     kept->k0 = k0, kept->count = count;
@@ -175,10 +180,10 @@ void keep_keys(kept_keys *kept, product_key_element *bits, int k0, int end) {
 #elif DOT_BF16
     pair_values(kept->v, kept->k, KEPT_PITCH_K, count);
 #endif
-    (void)bits; // for the others only
+    (void)bits; // unused in the other variants
 }
 
-// Column d of the j-th value.
+// Column d of value j.
 float kept_value(const kept_keys *kept, int j, int d) {
     const float x = kept->v[j / PRODUCT_STEP * KEPT_PITCH_V + d];
 #if DOT_BF16
@@ -188,7 +193,7 @@ float kept_value(const kept_keys *kept, int j, int d) {
 #endif
 }
 
-// False where one of them is infinite or NaN: times 0 it is a NaN.
+// False if a value is infinite or NaN: its product with 0 is NaN.
 bool kept_values_finite(const kept_keys *kept) {
     float sum = 0.0f;
     for (int j = 0; j < kept->count; j++)
@@ -209,7 +214,7 @@ REGISTER_INLINE void score_rows(VEC *s_tile, VEC *m, const rows_tile *r, const k
     }
 }
 
-// o = o * keep + P V where some value is not finite and some row does not see it.
+// o = o * keep + P V if a value is infinite or NaN and some row does not see it.
 void add_seen(rows_tile *r, const VEC *p_tile, const VEC *keep, const kept_keys *kept) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
@@ -225,7 +230,7 @@ void add_seen(rows_tile *r, const VEC *p_tile, const VEC *keep, const kept_keys 
         }
 }
 
-// With each block of columns of tile n of the rows a part of the next tile of keys.
+// Prefetch a part of the next tile of keys with each block of columns of row tile n.
 void ask_ahead(kept_keys *kept, int n, int d) {
     const int blocks = (HEAD_DIM_V + KEY_BLOCK - 1) / KEY_BLOCK;
     const int part = (n * blocks + d / KEY_BLOCK + 1) * TILE_KV / (kept->tiles * blocks);
@@ -240,7 +245,7 @@ void ask_ahead(kept_keys *kept, int n, int d) {
     }
 }
 
-// The n-th tile of rows meets the tile of keys.
+// Process the current tile of keys for row tile n.
 REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n DROPOUT_PARAMETER) {
     VEC m[ROW_VECTORS], keep[ROW_VECTORS];
     r->t.k0 = kept->k0, r->t.count = kept->count;
@@ -267,7 +272,7 @@ REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n 
     }
 }
 
-// Where the rows lie: row n of the group that reads a key/value head.
+// The rows of a group: row n is query row n / group of query head n % group.
 typedef struct group_rows {
     const attention_args *args;
     int b, h_kv;
@@ -285,7 +290,7 @@ long row_of_group(const group_rows *g, const args_view *v, int n) {
     ((left) >= LANES ? LOAD_LANES(TYPE_Q, p, i) : LOAD_LANES_PART(TYPE_Q, p, i, left))
 #endif
 
-// Q, transposed and scaled; empty sums. A sink is a key without a value.
+// Load Q transposed and scaled, and clear the sums. A sink is a key without a value.
 void start_tile(rows_tile *r, const group_rows *g, __global const ELEMENT(TYPE_Q) * q,
                 __global const int *table, bool sinks) {
     const tile_rows *t = &r->t;
@@ -316,7 +321,7 @@ void start_tile(rows_tile *r, const group_rows *g, __global const ELEMENT(TYPE_Q
     for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) r->o[d] = (VEC)(0.0f);
 }
 
-// The output of the tile's rows, and their log-sum-exp.
+// Store the output of the tile's rows and their log-sum-exp.
 void store_tile(rows_tile *r, const group_rows *g, __global ELEMENT(TYPE_OUT) * out,
                 __global float *lse DROPOUT_PARAMETER) {
     const attention_args *a = g->args;
@@ -333,7 +338,7 @@ void store_tile(rows_tile *r, const group_rows *g, __global ELEMENT(TYPE_OUT) * 
             for (int c = 0; c < LANES; c++)
                 x[c] = c < count ? r->o[(d + c) * ROW_VECTORS + b] * keep[b] : (VEC)(0.0f);
             transpose_lanes(x);
-            VEC lines[LANES]; // a loop that is not unrolled would keep x out of registers
+            VEC lines[LANES]; // copied unrolled, so that x stays in registers
 #pragma unroll
             for (int c = 0; c < LANES; c++) lines[c] = x[c];
             for (int n = b * LANES; n < min(r->t.rows, (b + 1) * LANES); n++) {

@@ -1,40 +1,38 @@
-// flash_lanes.cl: tiled attention with an online softmax for CPU devices (Dao et al. 2022, turned by 90
-// degrees). A work-item is a whole work-group and owns LANE_ROWS query rows, one per vector lane. The scores of a
-// block of keys are built transposed, S^T[key][row], so that maximum, sum and rescaling are vertical vector
-// operations: no local memory, no barrier, no cross-lane step. With WEIGHTS it also returns the attention weights,
-// without a second QK^T: scores go to the result as they are made, and become weights when the row's maximum and sum
-// are known. Leaves out score taps.
-// Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by the attention entry.
+// flash_lanes.cl: out = softmax(scale * Q K^T) V in tiles with an online softmax (Dao et al. 2022),
+// for CPU devices.
 //
-// Measured on PoCL 3.1, Zen 4 (AVX-512, 2 cores), Nov 2026, as a part of a register-only FMA loop in the same
-// run: f32 D = 128 92 %, D = 64 85 to 87 %, causal N = 2048 83 %; bf16 with DOT_BF16, of twice that loop,
-// D = 128 85 %, D = 64 76 to 78 %. With a bias or a mask D = 64 has 73 to 77 %, with softcap 66 %.
+// A work-item is a whole work-group. It owns LANE_ROWS = LANES * ROW_VECTORS query rows of one
+// head, one per vector lane, and one split of the keys. Scores of TILE_KV keys are computed
+// transposed, S^T[key][row]. So maximum, sum and rescaling are operations of whole vectors: no
+// local memory, no barrier, no exchange between lanes. Private memory: tiles of Q, output and
+// scores, and packed K and V. With the knob WEIGHTS the kernel also returns attention weights:
+// scores are stored in the result and become weights when the row's maximum and sum are known.
+// Score taps are unsupported.
 //
-// Tried and left out:
-// - float32 K and V packed like the 16-bit types: 7 to 10 points slower;
-// - prefetching the coming keys of the same head: nothing gained from memory, 1 to 2 points lost at D = 128;
-// - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
-// - more than 16 accumulators: within 2 points, at any ROW_VECTORS;
-// - at the edges of a window each row vector with a product of its own, of the keys that it sees: 1.32 to 1.29 of the plain
-//   call's time a key that is seen, where tiles of one vector have 1.22 (processor time, a busy machine);
-// - masks no more asked about where a tile is trimmed to keys that all of its rows see: nothing gained.
+// Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by
+// clattn_attention_enqueue.
+//
+// Part of the peak that a register-only FMA loop reaches on a Zen 4 with PoCL 3.1:
+//   float32                            D = 128: 92 %   D = 64: 85 to 87 %
+//   bfloat16 (DOT_BF16), peak doubled  D = 128: 85 %   D = 64: 76 to 78 %
+// Tried without gain:
+//   - packing float32 K and V like the 16-bit types;
+//   - prefetching the next keys of the same head;
+//   - rescaling the output in a separate pass: it is one fma where the accumulators are stored;
+//   - more than 16 accumulators;
+//   - skipping keys per row vector at the edges of a window;
+//   - skipping mask checks in tiles that were trimmed to keys that all rows see.
 #include "lanes/lanes_tile.clh"
 
-// The memory that the kernel meets for the first time is asked for early: the rows of the output
-// that this tile will write, the query rows of the tile that the core most likely takes next, the keys that its window
-// adds to this one's, and the keys and values of the next head. Where heads are short, or windows narrow, each of these is a
-// wait; along a long head the hardware's own prefetcher follows. Only a hint: what comes is right without it.
-//
-// Measured on PoCL 3.1, Zen 4, Nov 2026, f32 B = 32, H = 12, N = 128, D = 64 (63 MB in and out): 152 to 181
-// GFLOP/s, of which output and queries are 17, keys and values 10; keys and values alone cost 1. N >= 512: 0.5 to 1 %.
-// A row or a few at a time, between parts of a block of keys, and not all of a block's at once: a further 5 % of the time
-// there, and 5 % with 16 x 12 heads of N = 77 (in turns).
+// Prefetch of memory that the kernel uses for the first time. This is the output of the tile, query
+// rows and window of the next tile, and keys and values of the next head. Within a head the
+// hardware prefetcher suffices. Short heads (N = 128) gain 15 to 20 %.
 
 #define AHEAD_LINE 64
 #define AHEAD_BYTES                                                                                          \
-    262144 // of a head's keys and values: with those of this head they fit a second-level cache
+    262144 // a head's keys and values up to this size are prefetched: two heads' fit the L2 cache
 
-// Rows to ask for, in bytes.
+// Rows to prefetch; the stride is in bytes.
 typedef struct ahead_rows {
     __global const uchar *at;
     long stride;
@@ -43,24 +41,25 @@ typedef struct ahead_rows {
 
 typedef struct ahead {
     ahead_rows out, q, k, v;
-    ahead_rows new_k, new_v; // that the window of the next tile reaches, and this one's does not
-    int begin;               // the first key that the tile works on
-    int end;                 // from this key on there is nothing to ask for
-    int part,
-        parts; // the tiles of a head share the keys of the next one: every parts-th block is this tile's
+    // Rows in the window of the next tile but not in this one's.
+    ahead_rows new_k, new_v;
+    int begin; // the first key of the tile
+    int end;   // from this key on there is nothing to prefetch
+    // Tile `part` of the `parts` tiles of a head prefetches every parts-th block of the next head.
+    int part, parts;
 } ahead;
 
 #define AHEAD_ROWS(p, stride, rows)                                                                          \
     ((ahead_rows){(__global const uchar *)(p), (stride) * (long)sizeof *(p), rows})
 
-// Those of the rows [first, first + n) of a head that lie a constant stride apart.
+// The rows among [first, first + n) of a head that have a constant stride.
 ahead_rows ahead_keys(const kv_head *head, int first, int n) {
     if (PAGED || n == 0) return (ahead_rows){0, 0, 0};
     return AHEAD_ROWS(kv_row_at(head, first).at, kv_stride(head, first), kv_run(head, first, n));
 }
 
-// Work-groups follow one another by tile, from a head's last rows to its first, then by head and batch item. here_k, here_v: the
-// keys and values of this one.
+// Work-groups run in the order of tiles, from a head's last rows to its first, then of heads and of
+// items. The arguments here_k and here_v are the keys and values of this head.
 ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const kv_buffers *kv,
                  const kv_head *here_k, const kv_head *here_v, __global ELEMENT(TYPE_OUT) * out_rows,
                  int part, int parts) {
@@ -71,7 +70,7 @@ ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const k
     const int n_kv = FUSED_PLACE(t->place->keys, a->n_kv);
     const long kv_bytes = (long)n_kv * (STORED_BYTES(TYPE_KV, HEAD_DIM) + STORED_BYTES(TYPE_V, HEAD_DIM_V));
     const int q_rows = last_tile && end ? 0 : min(LANE_ROWS, a->n_q - i0);
-    // Pages are not all of one stride, and not much by one.
+    // Pages have no constant stride, so their keys are not prefetched.
     const int keys = PAGED || end || kv_bytes > AHEAD_BYTES || kv_h == t->h / a->group ? 0 : n_kv;
     ahead to;
     q += last_tile ? view_row(&a->q, end ? 0 : next_b, next_h, i0) : view_row(&a->q, t->b, t->h, i0);
@@ -88,7 +87,7 @@ ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const k
     return to;
 }
 
-// Rows [first, end), of which only some exist; the size of a row is a constant.
+// Prefetch rows [first, end) as far as they exist. `bytes` per row is a constant.
 REGISTER_INLINE void ahead_ask_rows(const ahead_rows *set, int first, int end, const int bytes,
                                     const bool write) {
     __global const uchar *row = set->at + first * set->stride;
@@ -105,7 +104,7 @@ REGISTER_INLINE void ahead_ask_rows(const ahead_rows *set, int first, int end, c
 }
 
 #if WEIGHTS
-// A tile of the returned weights, as many rows with each block of keys as it takes to ask for all of them.
+// Prefetch a tile of the returned weights, some rows with each block of keys.
 void ahead_ask_weights(__global float *weights, const tile_rows *t, int block) {
     const args_view *view = &t->args->weights;
     const int each = (LANE_ROWS * KEY_BLOCK + TILE_KV - 1) / TILE_KV;
@@ -118,7 +117,8 @@ void ahead_ask_weights(__global float *weights, const tile_rows *t, int block) {
 #endif
 
 #define AHEAD_IS_DONE(to, key) ((key) >= (to)->end)
-// With each PRODUCT_PART columns of a block of keys a row or a few.
+// Each part of a block of keys (PRODUCT_PART columns) prefetches a row or a few, which is 5 %
+// faster than all rows of the block at once.
 #define PRODUCT_PART 16
 #define AHEAD_PARTS ((HEAD_DIM + PRODUCT_PART - 1) / PRODUCT_PART)
 REGISTER_INLINE void ahead_ask(const ahead *to, int key, int part) {
@@ -139,8 +139,8 @@ REGISTER_INLINE void ahead_ask(const ahead *to, int key, int part) {
 #define PRODUCT_ASIDE_IDLE AHEAD_IS_DONE(next, first_key)
 #include "lanes/lanes_product.clh"
 
-// The exponentials leave the load ports idle: the rows of V that come next are asked for meanwhile. Zen 5: 1.5 % at D = 64, at
-// D = 128 1 % lost.
+// Exponentials leave the load ports idle, so the next rows of V are prefetched meanwhile: 1.5 %
+// faster at D = 64, 1 % slower at D = 128 (Zen 5).
 #if !PRODUCT_PACK_V && HEAD_DIM_V <= 64
 void ask_for_value(const product_rows *kv, int j) {
     const kv_pointer at = PRODUCT_VALUE(kv, j).at;
@@ -155,7 +155,7 @@ void ask_for_value(const product_rows *kv, int j) {
 #endif
 #include "lanes/lanes_softmax.clh"
 
-// What a work-item has of the query rows, and how both products are made.
+// The tile of queries, and the functions of both products.
 #if DOT_I8
 #include "lanes/flash_lanes_integers.clh"
 #define FLASH_DECLARE_QUERY                                                                                  \
@@ -180,7 +180,8 @@ typedef query_lanes query_tile;
 typedef VEC query_tile;
 #endif
 
-// product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
+// Like product_add_values, if a value is infinite or NaN and a row does not see it: 0 * NaN must
+// not reach this row.
 void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const product_rows *kv,
                          const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
@@ -202,7 +203,8 @@ void clear_values(VEC *o_tile) {
     for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
 }
 
-// Q, transposed and scaled; no sums. The output is cleared where no block of keys writes it.
+// Load Q transposed and scaled, and reset the softmax. The first block of keys overwrites the
+// output.
 void start_rows(query_tile *q_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q, const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
     LOAD_QUERY(q_tile, q, t);
@@ -217,7 +219,7 @@ void start_rows(query_tile *q_tile, row_softmax *x, __global const ELEMENT(TYPE_
 #define FLASH_TILES_VALUE
 #endif
 
-#ifdef PART_OF_LAYER // layer_few_lanes.cl, which says which tile of how many
+#ifdef PART_OF_LAYER // layer_few_lanes.cl, which passes the tile and the number of tiles
 void flash_lanes(FUSED_ARGUMENTS, const int tile, const int tiles, const int b, const int h) {
 #else
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
@@ -226,7 +228,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id),
               tiles = FUSED_PARTS;
 #endif
-    // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
+    // With causality the last tiles have the most keys. They start first, so that no core idles at
+    // the end.
     const int group = tiles - 1 - tile, split = group % args.splits;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
@@ -248,12 +251,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
-    const kv_head *const run =
-        PRODUCT_PACK_V || PRODUCT_PAGED ? 0 : &kv.values; // values that lie a constant stride apart
+    // Values with a constant stride.
+    const kv_head *const run = PRODUCT_PACK_V || PRODUCT_PAGED ? 0 : &kv.values;
     tile_next(&t, run, t.begin);
     const ahead next = ahead_find(&t, q, &buffers, &kv.keys, &kv.values, out_rows, tile, tiles);
     start_rows(q_tile, &x, q, &t);
-    bool empty = true; // nothing is in the output
+    bool empty = true; // true: the output has not been written
     for (; t.k0 < t.end; tile_next(&t, run, t.next)) {
         tile_load_bias(&t, &call);
         product_find_rows(&kv, t.k0, t.count);
@@ -273,7 +276,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         weigh_scores(s_tile, &x, m, keep, t.count WEIGH_VALUES);
         DROPOUT_DROP(s_tile, &t, DOT_BF16);
         if (ADD_BY_INTEGERS(o_tile, s_tile, keep, &v_tile, &kv, &t, empty)) {
-            // Nothing is left to do.
+            // The products are done.
         } else if (DOT_I8 || (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t))) {
             if (empty) clear_values(o_tile);
             add_values_selected(o_tile, s_tile, keep, &kv, &t);

@@ -1,12 +1,12 @@
-// layer_few_lanes.cl: a whole self-attention layer of few rows in one launch, on devices whose work-item owns vector
-// registers: the work of linear_few_lanes.cl (queries, keys and values), of flash_lanes.cl, and of linear_few_lanes.cl again
-// (the result), part by part. The launch has a work-group a core, each one work-item, which take parts one at a time, in
-// order, and a part of the next step only when every part of the one before is done. So the cores are woken once.
+// layer_few_lanes.cl: a self-attention layer of few rows in one launch, on CPUs: the projections of
+// queries, keys and values (linear_few_lanes.cl), attention (flash_lanes.cl), and the output
+// projection. Norms, gates, cached keys and the caller's expressions are unsupported.
 //
-// parts.clh tells how. Whoever does the last part of a step finds the next one open.
-// Called by the layer; leaves out norms, gates, keys from elsewhere, expressions of the caller's.
+// The launch has one work-group per core, of one work-item. Groups fetch parts of the work in order
+// from a shared counter (parts.clh). A part of the next step is available only when all parts of
+// the current step are done. So cores are woken once per layer. Enqueued by clattn_layer_enqueue.
 #define PART_OF_LAYER
-#define LANES_ROWS // as flash_lanes.cl needs it, though linear_few_lanes.cl is the first to include lanes.clh
+#define LANES_ROWS // for flash_lanes.cl; linear_few_lanes.cl includes lanes.clh first
 #include "linear/linear_few_lanes.cl"
 #include "lanes/flash_lanes.cl"
 #include "base/parts.clh"
@@ -15,10 +15,10 @@
 #error "a small layer has one type, and its own keys in one view"
 #endif
 
-#define LOOKS_MOST 4096 // at what others do: tens of microseconds
+#define LOOKS_MOST 4096 // polls without new work before a group leaves: tens of microseconds
 
 typedef struct small_steps {
-    int q, k, v, attention, all; // the parts up to the end of each
+    int q, k, v, attention, all; // number of parts up to the end of each step
 } small_steps;
 
 small_steps steps_of(__global const small_layer *s, const attention_args *a) {
@@ -75,7 +75,7 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
         MEMORY_FENCE;
         atomic_inc(done);
     }
-    // The last group leaves the counters as it found them.
+    // The last group resets the counters to 0.
     if (atomic_inc(left) != (int)get_num_groups(0) - 1) return;
     *taken = *done = *left = 0;
 }

@@ -1,16 +1,18 @@
-// column_sums.cl: the sum of each column over rows of all batch items, such as the gradient of a projection's bias. A work-item owns LANES
-// columns of a part of the rows; it adds runs of SUM_ROWS rows, and then those sums, which loses less than one chain. Rows past an item's
-// length are left out. Global size (columns / LANES, rounded up, parts).
+// column_sums.cl: the sum of each column over the rows of all batch items, for example the gradient
+// of a projection's bias. Rows past an item's length do not count.
+//
+// A work-item owns LANES columns of a part of the rows. It sums runs of SUM_ROWS rows and then adds
+// the runs, which rounds less than one long chain. Global size: (ceil(columns / LANES), parts).
 #ifndef LANES
-#define LANES 4 // of devices whose work-items are lanes themselves
+#define LANES 4 // for devices whose work-items are the lanes of vectors
 #endif
 #include "args/backward_args.h"
 #include "base/common.clh"
 
 #define SUM_ROWS 64
 
-// Sums of `columns` columns, LANES at most. Loops of so many turns become vectors, without the assembler of lanes.clh, which a group of
-// work-items must not have.
+// The sums of `columns` columns, at most LANES. Loops over LANES become vectors. The assembler of
+// lanes.clh is not used, because it works only in work-groups of one item.
 void sum_rows(__global const ELEMENT(TYPE_Q) * x, __global const int *table, const transpose_args *a,
               long first, const int columns, float all[LANES]) {
     for (int c = 0; c < LANES; c++) all[c] = 0.0f;

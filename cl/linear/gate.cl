@@ -1,7 +1,8 @@
-// gate.cl: the gate of a layer: the heads' result times the sigmoid of what a projection of x has made, in place.
+// gate.cl: x = x * sigmoid(gates), in place: the gate of a layer, whose logits a projection made. A
+// work-item has one element.
 #include "base/common.clh"
 
-// Global size: (rows * head size, batch * heads). Work-items past the end do nothing.
+// Global size: (rows * head size, batch * heads), any local size.
 __kernel void gate(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_Q) * gates,
                    const gate_args args) {
     const int n = (int)((long)get_global_id(0) / args.head_dim),

@@ -1,6 +1,9 @@
-// gate_backward.cl: the gradients of a layer's gate, which multiplies the heads' result by the sigmoid of what a projection has made: of
-// that projection, and of the heads' result; and the gated result once more, for the gradient of the output projection. A work-item
-// owns a gate, and adds what it has of its numbers, so that a sum has one order. Global size (rows * gates of a row, batch).
+// gate_backward.cl: gradients of a layer's gate, gated = heads * sigmoid(logit): of the logits, and
+// of the heads' result. It also computes the gated result again, for the gradient of the output
+// projection.
+//
+// A work-item owns one gate and the `each` numbers that it multiplies, which it adds in order. Any
+// local size works. Global size: (rows * gates of a row, batch).
 #include "args/backward_args.h"
 #include "base/common.clh"
 
@@ -16,7 +19,7 @@ __kernel void gate_backward(__global const float *forward, __global float *scrat
                    *gated = scratch + args.gated + at * args.each;
     __global const float *heads = forward + args.heads + at * args.each;
     const float logit = there ? forward[args.gates + at] : 0.0f;
-    // The sigmoid and its derivative, without 1 - sigmoid, which cancels.
+    // The sigmoid and its derivative, without 1 - sigmoid, which would cancel.
     const float e = exp(-fabs(logit)), half_side = 1.0f / (1.0f + e);
     const float open = logit < 0.0f ? e * half_side : half_side, slope = e * half_side * half_side;
     float sum = 0.0f;

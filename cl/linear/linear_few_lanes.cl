@@ -1,15 +1,15 @@
-// linear_few_lanes.cl: y = x W^T + bias for few rows, on devices whose work-item owns vector registers.
-// With few rows the time is that of reading W once, so nothing is packed: the reduction is in the lanes, x
-// and W are read as they lie, and each sum ends in a horizontal addition. Up to three projections of the same rows
-// share a launch. Local size 1; global size the sum of ceil(columns / COLUMN_TILE).
+// linear_few_lanes.cl: y = x W^T + bias for few rows, on CPUs. Up to three projections of the same
+// rows share a launch. For many rows see linear_lanes.cl.
 //
-// Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, 4096 x 4096: one row reads W at the machine's read
-// bandwidth with 8 columns at once (12 to 33 % slower with 4 to 1: the prefetcher wants several streams).
-// 20 rows of 512: adding up the lanes of 16 sums in one tree, and keeping the sums in registers up to there, 9 %.
-// On Zen 5 (processor time): bias and stores as vectors 7 %, blocks of 2 x 8 instead of 4 x 4 12 %. Rejected there: columns in
-// the lanes, W transposed block by block for all rows (as fast as 2 x 8 with 20 rows: the shuffles cost what the sums do).
-// Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
-// linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
+// Reading W once limits the speed, so nothing is packed. The reduction is in the lanes, x and W are
+// read as stored, and each sum ends with an addition of lanes. A work-item is a whole work-group
+// and has COLUMN_TILE columns of one projection, ROW_BLOCK rows by COLUMN_BLOCK columns at a time.
+// Local size 1; global size the sum of ceil(columns / COLUMN_TILE).
+//
+// On a Zen 4 with PoCL 3.1 one row reads W (4096 x 4096) at the machine's read bandwidth with 8
+// columns at once. Fewer columns are 12 to 33 % slower, because the prefetcher needs several
+// streams. Tried without gain: one or two columns with many rows, columns in the lanes with a
+// transposed W, and linear_lanes.cl for 20 rows.
 #define STORAGE_PAIRS
 #if EPILOGUE
 #define LANES_ACTIVATED
@@ -31,7 +31,7 @@
 #error "with ROPE a block holds whole pairs, at most 16 of them"
 #endif
 
-// A pair of x in the order in which LOAD_PAIR gives W.
+// A pair of x in the order of LOAD_PAIR for W.
 #if TYPE_Q == TYPE_KV
 #define LOAD_X(p, i) LOAD_PAIR(TYPE_Q, p, i)
 #else
@@ -40,8 +40,8 @@
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 
-// What is read of W at once. Of a block the products with its n are summed, and its d comes once, as does m + 8 d where there is an m. Of
-// numbers with scales the same, less their zero point.
+// A pair of vectors of W. A block's n are multiplied first and then scaled by d once; q4_1 adds
+// m + 8 d. Numbers with scales do the same, minus their zero points.
 #if STORE_IS_BLOCKS(TYPE_KV) || W_SCALED
 typedef struct w_part {
     vec_pair n;
@@ -71,7 +71,7 @@ w_part scale_part(row_of_w w, int k, vec_pair n) {
     return part;
 }
 #define LOAD_W(w, k) scale_part(w, k, LOAD_PAIR(TYPE_KV, (w).at, k))
-// As what the scale makes of them: an infinite one makes a NaN of a 0 behind the last.
+// The last part of a row as scaled numbers: an infinite scale would make NaN of the 0 past the end.
 w_part load_w_part(row_of_w w, int k, int count) {
     const w_part of = scale_part(w, k, LOAD_PAIR_PART(TYPE_KV, w.at, k, count));
     const VEC_INT a = lane_numbers() < (VEC_INT)(count), b = lane_numbers() < (VEC_INT)(count - LANES);
@@ -93,7 +93,7 @@ REGISTER_INLINE VEC add_part(vec_pair x, w_part w, VEC sum) {
 #endif
 }
 
-// Asks for the lines of SPAN numbers of a row from number k on.
+// Prefetch SPAN numbers of a row from number k on.
 REGISTER_INLINE void ask(w_pointer w, int k) {
     if (ASK_AHEAD != ASK_SECOND_LEVEL) return;
     __global const uchar *at = (__global const uchar *)BLOCK_AT(TYPE_KV, w, k);
@@ -103,10 +103,9 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
     if (bytes > 64) PREFETCH_FAR(at + 64);
 }
 
-// One row of x and W of 16 bits: W is read row by row, and while the sums of a block end, when memory would have nothing to do, a part of
-// LATE_ROWS of its rows is asked for. A decoder's token took 0.92 of the time, 4096 x 4096 0.85 (Zen 4, Nov 2026, in turns). Float32 the
-// same where several rows share a page, in which a prefetcher follows one stream, not eight: 49152 x 576 took 0.85 to 0.92, but
-// 16384 x 1536 1.03 and 4096 x 4096 1.07 (Zen 5).
+// True if W is read row by row instead of COLUMN_BLOCK rows at once. For one row of x and 16-bit W,
+// and for float32 rows shorter than a page, in which a prefetcher follows one stream. While the
+// sums of a block end, a part of the next rows is prefetched. It saves 8 to 15 % (Zen 4).
 #define PAGE 4096
 #define READS_IN_ORDER(count)                                                                                \
     (ROW_BLOCK == 1 && (TYPE_KV == STORE_F16 || TYPE_KV == STORE_BF16 ||                                     \
@@ -114,8 +113,8 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
 #define LATE_ROWS 2
 #define LATE_NUMBERS 512
 
-// sum += x w over `count` numbers, whole SPANs, from number `first` of w on, for one row of x: a row of W is read from end to end, as
-// memory likes it, and its sum is in four vectors, so that no product waits for the one before.
+// sum += x w over `count` numbers (whole SPANs) from number `first` of w on, for one row of x. The
+// sum is in four vectors, so that no product waits for the previous one.
 REGISTER_INLINE VEC add_row(x_pointer x, row_of_w w, int first, long ahead, int count, VEC sum) {
     VEC part[4] = {sum, (VEC)(0.0f), (VEC)(0.0f), (VEC)(0.0f)};
     int k = 0;
@@ -132,7 +131,7 @@ REGISTER_INLINE VEC add_row(x_pointer x, row_of_w w, int first, long ahead, int 
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-// What is left of a row behind its whole SPANs, from number `whole` on.
+// Add the rest of a row from number `whole` on.
 REGISTER_INLINE void add_tail(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first,
                               int whole, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     vec_pair xs[ROW_BLOCK];
@@ -146,7 +145,8 @@ REGISTER_INLINE void add_tail(const x_pointer x[ROW_BLOCK], const row_of_w w[COL
     }
 }
 
-// sum += x w over `count` contiguous elements of a row of x and COLUMN_BLOCK rows of W, one row of W after the other.
+// sum += x w over `count` contiguous elements of a row of x and COLUMN_BLOCK rows of W, one row of
+// W after the other.
 void add_in_order(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first, long ahead,
                   long later, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     const int whole = count / SPAN * SPAN;
@@ -157,8 +157,9 @@ void add_in_order(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], 
     if (whole < count) add_tail(x, w, first, whole, count, sum);
 }
 
-// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W, of which the first is number `first`. The
-// block of W that lies `ahead` is asked for, and rows of the one that lies `later`.
+// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W,
+// which begin at number `first` of W. It prefetches the block of W at distance `ahead`, and some
+// rows at distance `later`.
 REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first,
                                   long ahead, long later, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     if (READS_IN_ORDER(count)) {
@@ -192,20 +193,21 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w
     }
 }
 
-// The columns of y that a work-item has at once, and their rows of W. Those past the last repeat it and are not
-// stored.
+// The current columns of y of a work-item, and their rows of W. Columns past the last one repeat it
+// and are not stored.
 typedef struct column_block {
     int count, d[COLUMN_BLOCK]; // d: column within its head
-    bool together;              // all exist, and follow one another in memory
-    // How far in W the rows lie that are asked for, and those while sums end: 0, their own, where there are none behind.
+    bool together;              // all exist and are contiguous in memory
+    // Distance in W from a row to the row to prefetch: `ahead` with each product, `later` while
+    // sums end. Near the end of W it is 0.
     long ahead, later;
     int row[COLUMN_BLOCK]; // of W
     long y[COLUMN_BLOCK];
     float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
 } column_block;
 
-// The rows likewise; b, i: batch item and row of the next block, first_b, first_i: of this one. With RAGGED a
-// row that belongs to no sequence has no place in a cache: its y is below 0.
+// The current rows. b and i are batch item and row of the next block, first_b and first_i of this
+// one. With RAGGED y is negative for a row without a place in a cache.
 typedef struct row_block {
     int count, b, i, first_b, first_i;
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
@@ -213,7 +215,8 @@ typedef struct row_block {
 
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
-// How far the rows lie that are asked for. While a work-item makes integers of x it asks for none, so that more are on their way then.
+// The distance of the prefetch in blocks. With DOT_I8 it is 2, because none is issued while x is
+// converted.
 #define BLOCKS_AHEAD (DOT_I8 ? 2 : 1)
 column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
@@ -223,8 +226,9 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
     const bool whole = to.count == COLUMN_BLOCK,
                follow = whole & (d + COLUMN_BLOCK <= a->y_head_columns) & (ROPE != 1);
     to.together = whole;
-    int most = first + COLUMN_BLOCK - 1, most_late = first + min(LATE_ROWS, COLUMN_BLOCK) - 1; // rows of W
-    if (follow) // without a look at each
+    // The last rows of W that the block uses, and that it prefetches late.
+    int most = first + COLUMN_BLOCK - 1, most_late = first + min(LATE_ROWS, COLUMN_BLOCK) - 1;
+    if (follow) // without a check per column
         for (int n = 0; n < COLUMN_BLOCK; n++) {
             to.d[n] = d + n, to.row[n] = first + n;
             to.y[n] = a->y_offset + head * a->y_head + d + n;
@@ -247,7 +251,7 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
 }
 
 #if RAGGED
-// Rows that follow one another are those of sequences. With a capacity they go into a cache, else they stay together.
+// The place of a packed row: in a cache if position_row, its capacity, is not 0; else in packed y.
 void take_place(const linear_args *a, __global const int *table, row_block *to, int r) {
     const ragged_key key = ragged_key_of(table, a->position_batch, to->i);
     to->position[r] = a->position + key.position;
@@ -262,7 +266,7 @@ void take_place(const linear_args *a, __global const int *table, row_block *to, 
 void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     to->count = 0, to->first_b = to->b, to->first_i = to->i;
     for (int r = 0; r < ROW_BLOCK; r++) {
-        if (to->b == a->batch) { // past the last row; the first of a block always is one
+        if (to->b == a->batch) { // past the last row; the first row of a block always exists
             to->x[r] = to->x[max(r, 1) - 1];
             to->position[r] = to->position[max(r, 1) - 1];
             continue;
@@ -279,7 +283,7 @@ void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     }
 }
 
-// Heads of x that are apart have whole groups: a part of a row begins one.
+// Sum the products of a block. If heads of x are not contiguous, each begins a group of scales.
 void sum_block(const linear_args *a, x_pointer x, w_matrix w, const row_block *rows,
                const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -296,7 +300,7 @@ void sum_block(const linear_args *a, x_pointer x, w_matrix w, const row_block *r
     }
 }
 
-// The sums of all lanes, plus the bias: LANES accumulators at a time, row after row.
+// Add all lanes and the bias, LANES accumulators at a time, row after row.
 REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK],
                                  float y[SUM_GROUPS * LANES]) {
 #pragma unroll
@@ -313,8 +317,8 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 }
 
 #if ROPE
-// Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
-// turned, too: Intel's compiler 2026.2 crashed on loops that leave them out. What RoPE does not turn stays as it is.
+// Apply RoPE to a block; all pairs share vectors of cosine and sine. It includes repeated rows and
+// columns: loops that skip them crashed Intel's compiler 2026.2.
 void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
                 const column_block *columns, float y[ROW_BLOCK * COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
@@ -350,7 +354,8 @@ void store_row(__global ELEMENT(TYPE_OUT) * y, const column_block *columns, cons
 
 typedef struct epilogue epilogue;
 #if EPILOGUE
-// What follows before the columns are stored: an activation, times those of a second projection of the rows, plus a residual.
+// The steps before columns are stored: an activation, times a second projection of the same rows,
+// plus a residual.
 struct epilogue {
     const linear_args *up;
     w_matrix w_up;
@@ -359,7 +364,8 @@ struct epilogue {
     const epilogue_args *args;
 };
 
-// Rows from row i of batch item b on, and columns from `column` on, whose `ups` are the second projection's, with the sums `up`.
+// Apply the epilogue to rows from row i of batch item b on and columns from `column` on. `up` has
+// the sums of the second projection in columns `ups`.
 void finish_block(const linear_args *of, const epilogue *e, const row_block *rows, const column_block *ups,
                   const float up[SUM_GROUPS * LANES], int column, float result[SUM_GROUPS * LANES]) {
     const epilogue_args *a = e->args;
@@ -378,7 +384,7 @@ void finish_block(const linear_args *of, const epilogue *e, const row_block *row
 }
 #endif
 
-// What one projection reads and writes; `after` is for EPILOGUE.
+// Arguments of one projection; `after` is used with EPILOGUE.
 typedef struct projection {
     const linear_args *a;
     x_pointer x;
@@ -390,7 +396,8 @@ typedef struct projection {
     const epilogue *after;
 } projection;
 
-// A block of rows and columns, whose sums are `sum`, and those of the second projection `up`, from the columns `ups`.
+// Finish and store a block from its sums `sum`, and those of the second projection, `up`, in
+// columns `ups`.
 void finish_columns(const projection *p, const row_block *rows, const column_block *columns, int column,
                     VEC sum[ROW_BLOCK][COLUMN_BLOCK], const column_block *ups,
                     VEC up[ROW_BLOCK][COLUMN_BLOCK]) {
@@ -415,7 +422,7 @@ void finish_columns(const projection *p, const row_block *rows, const column_blo
 #if DOT_I8
 #include "linear/linear_few_lanes_integers.clh"
 #else
-// Columns [first, last).
+// Compute columns [first, last).
 void project(const projection *p, int first, int last) {
     for (int column = first; column < last; column += COLUMN_BLOCK) {
         const column_block columns = take_columns(p->a, p->bias, column, last);
@@ -442,7 +449,7 @@ void project(const projection *p, int first, int last) {
 }
 #endif
 
-// Columns [first, first + COLUMN_TILE) of one projection. `after` is for EPILOGUE.
+// Compute columns [first, first + COLUMN_TILE) of one projection. `after` is used with EPILOGUE.
 void project_columns(const linear_args *a, x_pointer x, w_matrix w, bias_pointer bias,
                      __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
                      int first, const epilogue *after) {
@@ -454,9 +461,9 @@ int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
 }
 
-#ifndef PART_OF_LAYER // layer_few_lanes.cl, of which this file is functions
-// Up to three projections of the same rows, such as those to q, k and v: their tiles of columns follow one another. One that does
-// not exist has 0 columns.
+#ifndef PART_OF_LAYER // layer_few_lanes.cl includes this file for its functions
+// Up to three projections of the same rows, for example to q, k and v. Their tiles of columns are
+// consecutive work-groups. A projection that does not exist has 0 columns.
 __kernel void
 linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
                  __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,

@@ -1,15 +1,23 @@
-// linear_fragments.cl: y = x W^T + bias for many rows on a matrix engine that the work-items of a warp share (fragments.clh), of x and W
-// that are both float16 or both bfloat16, summed in float32; with TERMS of float32, one of which may be bfloat16. A work-group of
-// GROUP_ROWS by GROUP_COLUMNS warps has a tile of y, a warp FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers.
-// Rows of x are the warp's own operand, rows of W what warps share, as keys are in attention. Both come through local memory CHUNK
-// numbers of the reduction at a time, in two buffers: the next chunk is on its way while this one is multiplied. RoPE turns the result
-// before it is stored: the two columns of a pair are one work-item's. The rows of all batch items are one row set. Local size
-// FRAGMENT_GROUP; global size (FRAGMENT_GROUP * ceil(B*rows / TILE_ROWS), ceil(columns / TILE_COLUMNS)).
+// linear_fragments.cl: y = x W^T + bias for many rows on a GPU's matrix engine, shared by the
+// work-items of a warp (fragments.clh). x and W are both float16 or both bfloat16, with float32
+// sums; with TERMS at least one is float32, and the other may be bfloat16.
 //
-// With TERMS a float32 is the sum of three bfloat16, and of the products of terms those are made that float32 would see: six of two
-// float32, three of one and a bfloat16. Numbers become terms on their way to local memory, where a chunk has one buffer; the next one is
-// in registers meanwhile. Engines do not round their own sums to nearest, so that a chunk has sums of its own, the product of the first
-// terms apart from the others, and they are added to those of before. What terms do not hold is found by blocks of rows: see `mend`.
+// A work-group of GROUP_ROWS x GROUP_COLUMNS warps has a tile of y. A warp has
+// FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers. Rows of x are the
+// warp's own operand; warps share rows of W, like keys in attention. Local memory has CHUNK numbers
+// of the reduction of all these rows, in two buffers: the next chunk is loaded while the current
+// one is multiplied. RoPE is applied before y is stored: one work-item has both columns of a pair.
+// The rows of all batch items form one sequence.
+//
+// Local size FRAGMENT_GROUP; global size (FRAGMENT_GROUP * ceil(B*rows / TILE_ROWS),
+// ceil(columns / TILE_COLUMNS)).
+//
+// With TERMS a float32 is the sum of three bfloat16 terms. Only products of terms that affect
+// float32 are computed: six for two float32 operands, three for one and a bfloat16. Numbers are
+// split on their way to local memory, where a chunk has one buffer; the next chunk waits in
+// registers. Engines do not round their sums to nearest. So each chunk has its own sums, with the
+// product of the first terms separate, which are added to the total. Function `mend` handles
+// numbers that terms cannot represent.
 #if defined(TERMS) && TERMS > 1
 #define TYPES_OF 0
 #else
@@ -65,17 +73,17 @@
 #define WARP_ROW (FRAGMENT_WARP / GROUP_COLUMNS)
 #define WARP_COLUMN (FRAGMENT_WARP % GROUP_COLUMNS)
 #define COLUMN_PARTS (COLUMN_TILE / FRAGMENT_COLUMNS)
-#define PIECES (CHUNK / 8) // of eight numbers of a row in local memory
+#define PIECES (CHUNK / 8) // of eight numbers of a row, in local memory
 #define STEPS (CHUNK / FRAGMENT_STEP)
 
-// A line of local memory has FOLD rows of a tile, since lines are of 64 numbers on NVIDIA: the tile's first rows, one a line, and
-// behind them the others.
+// A line of local memory has FOLD rows of a tile, since lines have 64 numbers on NVIDIA. The tile's
+// first half has one row per line, and the second half follows in the same lines.
 #define FOLD LINEAR_FRAGMENTS_FOLD(FRAGMENT_ENGINE, CHUNK)
 #define LINE_BYTES FRAGMENTS_PITCH(FRAGMENT_ENGINE, FOLD *CHUNK)
 #define X_LINES (TILE_ROWS / FOLD)
 #define W_LINES (TILE_COLUMNS / FOLD)
 #define X_BYTES (X_LINES * LINE_BYTES)
-// Buffers, or terms in one: those of W come first.
+// Buffers, or terms in one buffer. W comes first.
 #define X_TERMS LINEAR_FRAGMENTS_TERMS(TERMS, TYPE_Q == STORE_F32)
 #define W_TERMS LINEAR_FRAGMENTS_TERMS(TERMS, TYPE_KV == STORE_F32)
 #define X_AT (W_TERMS * W_LINES * LINE_BYTES)
@@ -85,7 +93,7 @@
 #error "a tile's half is no whole fragments"
 #endif
 
-// A work-item brings the same piece of every PASS_ROWS-th row of a tile.
+// A work-item loads the same piece of every PASS_ROWS-th row of a tile.
 #define PASS_ROWS (FRAGMENT_GROUP / PIECES)
 #define PASSES(rows) (((rows) + PASS_ROWS - 1) / PASS_ROWS)
 #define OWN_PIECE ((int)get_local_id(0) % PIECES)
@@ -93,7 +101,8 @@
 #define EACH_PASS(n, rows)                                                                                   \
     FRAGMENT_UNROLL for (int n = 0; n < PASSES(rows);                                                        \
                          n++) if ((rows) % PASS_ROWS == 0 || PASS_ROW(n) < (rows))
-// Its line, and which of the line's rows it is. Where passes are whole halves of a tile both are known of the pass alone.
+// The row's line, and its index within the line. If passes divide a tile's lines, both depend on
+// the pass alone.
 #define IS_HALVES(lines) ((lines) % PASS_ROWS == 0)
 #define PASS_LINE(n, lines) (IS_HALVES(lines) ? PASS_ROW(0) + (n)*PASS_ROWS % (lines) : PASS_ROW(n) % (lines))
 #define PASS_FOLD(n, lines) (IS_HALVES(lines) ? (n)*PASS_ROWS / (lines) : PASS_ROW(n) / (lines))
@@ -110,7 +119,7 @@ typedef uint4 piece;
 #endif
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
-// The rows of x and of W of which a work-item brings pieces; and those that are on their way through its registers.
+// The rows of x and W whose pieces a work-item loads, and the pieces in its registers.
 typedef struct tile_rows {
     x_pointer x[PASSES(TILE_ROWS)];
     matrix_pointer w[PASSES(TILE_COLUMNS)];
@@ -122,8 +131,8 @@ typedef struct warp_sums {
     fragment_sums s[ROW_VECTORS][COLUMN_PARTS];
 } warp_sums;
 
-// The column of the tile that is its n-th line. An item has the columns of a pair: where its elements are every other line, lines change
-// places by fours.
+// The tile's column in line n. A work-item has both columns of a pair: if its elements are every
+// second line, each four lines are reordered.
 int line_column(int n) {
 #if ROPE && FRAGMENT_RUN == 1
     return n / 4 * 4 + n % 2 * 2 + n / 2 % 2;
@@ -132,7 +141,7 @@ int line_column(int n) {
 #endif
 }
 
-// Rows and columns past the last repeat it; they are not stored.
+// Rows and columns past the last one repeat it and are not stored.
 FRAGMENT_INLINE long place_of_row(const linear_args *a, long wanted) {
     const long row = min(wanted, (long)a->batch * a->rows - 1);
     return a->x_offset + row / a->rows * a->x_batch + row % a->rows * a->x_row;
@@ -146,16 +155,16 @@ FRAGMENT_INLINE void find_rows(tile_rows *to, const linear_args *a, x_pointer x,
     EACH_PASS(n, TILE_COLUMNS) to->w[n] = w + place_of_column(a, first_column + line_column(PASS_ROW(n)));
 }
 
-// Where number d of a row lies, whose heads of `columns` numbers may lie apart.
+// The offset of number d of a row, whose heads of `columns` numbers may not be contiguous.
 FRAGMENT_INLINE long number_place(int d, int columns, long head) {
     return d < columns ? d : d / columns * head + d % columns;
 }
 
-// The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
-// A whole chunk lies in one piece.
+// Load the chunk from number k on to a buffer. begin_chunk runs before the current chunk is
+// multiplied, end_chunk after it. A whole chunk is contiguous.
 #define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
 #if TERMS > 1
-// Numbers d to d + 7 of a row, 0 past the reduction.
+// Numbers d to d + 7 of a row; 0 past the reduction.
 #define TAKE_PIECE(x, type, row, d, columns, head)                                                           \
     {                                                                                                        \
         float each_[8];                                                                                      \
@@ -164,7 +173,7 @@ FRAGMENT_INLINE long number_place(int d, int columns, long head) {
                 (d) + i_ < a->reduction ? LOAD(type, row, number_place((d) + i_, columns, head)) : 0.0f;     \
         (x) = (float8)(each_[0], each_[1], each_[2], each_[3], each_[4], each_[5], each_[6], each_[7]);      \
     }
-#if WIDE == 2 // eights lie together
+#if WIDE == 2 // eight numbers are contiguous
 #define BRING(x, type, row, d, columns, head)                                                                \
     if (whole || (d) + 8 <= a->reduction)                                                                    \
         (x) = LOAD_EIGHT(type, row, whole ? (d) : number_place(d, columns, head));                           \
@@ -185,15 +194,16 @@ FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear
     (void)buffer, (void)memory;
 }
 
-// Of what numbers an item has put one was too large, of 2^50 and more, or too small, below 2^-45 and not 0: a bit each, of x 0 to 7 and 16
-// to 23, of W eight bits further, by passes, of which every eighth has the same bit. Products are between 2^-90 and 2^100 else.
-#define LARGEST (177u << 23) // the bits of 2^50
-#define LEAST (82u << 23)    // and of 2^-45
+// Flags of numbers that terms cannot represent. Bits 0 to 7 (x) and 8 to 15 (W): one is 2^50 or
+// more. Bits 16 to 31: one is below 2^-45 but not 0. The bit is the pass modulo 8. Without flags
+// products are between 2^-90 and 2^100.
+#define LARGEST (177u << 23) // bits of 2^50
+#define LEAST (82u << 23)    // bits of 2^-45
 #define X_BIT(pass) ((pass) % 8)
 #define W_BIT(pass) ((pass) % 8 + 8)
 #define SMALL_BIT 16
 FRAGMENT_INLINE uint strange_among(const float *x) {
-    uint most = 0, least = 0xffffffffu; // of what is not 0, less 1
+    uint most = 0, least = 0xffffffffu; // `least`: of the numbers other than 0, minus 1
     FRAGMENT_UNROLL for (int i = 0; i < 8; i++) {
         const uint bits = as_uint(x[i]) & 0x7fffffffu;
         most = max(most, bits), least = min(least, bits - 1u);
@@ -218,7 +228,7 @@ FRAGMENT_INLINE uint end_chunk(const fetched *f, int buffer, fragment_memory *me
     return strange;
 }
 #else
-// Numbers d to d + 7 of a row, 0 past the reduction. By eights they lie together.
+// Numbers d to d + 7 of a row; 0 past the reduction. Eight numbers are contiguous with WIDE.
 FRAGMENT_INLINE uint4 piece_of(x_pointer row, int d, const linear_args *a, int columns, long head) {
     uint x[8];
     for (int i = 0; i < 8; i++)
@@ -228,7 +238,7 @@ FRAGMENT_INLINE uint4 piece_of(x_pointer row, int d, const linear_args *a, int c
 
 #define PIECE_BYTES(d) (whole ? 16 : 2 * clamp(a->reduction - (d), 0, 8))
 #define PIECE_PLACE(d, columns, head) (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
-// A piece of a row: to the item's registers, or to its place.
+// Load a piece of a row to the work-item's registers, or to its place.
 #if FRAGMENT_FETCHES && WIDE == 2
 #define BRING(own, to, row, at, d, bytes, columns, head) (own) = fragment_piece((row) + (at), bytes)
 #elif FRAGMENT_FETCHES
@@ -261,19 +271,19 @@ FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *me
 }
 #endif
 
-// The line of what a warp has from its row or column `from` on, of `count` in the warp, and which of the line's rows that is.
+// The line of row or column `from` of a warp with `count` of them, and its index within the line.
 #define WARP_LINE(warp, count, from, lines)                                                                  \
     ((lines) % (count) == 0 ? (warp) * (count) % (lines) + (from) : ((warp) * (count) + (from)) % (lines))
 #define WARP_FOLD(warp, count, from, lines)                                                                  \
     ((lines) % (count) == 0 ? (warp) * (count) / (lines) : ((warp) * (count) + (from)) / (lines))
 
-// Where the line of a vector of rows, or of a part of columns, begins that is number `at` in the warp: FRAGMENT_LOAD_OWN and _KEYS have it.
+// The line where row vector x, or part y of the columns, begins in the warp.
 #define OWN_LINE(x) WARP_LINE(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS *(x), X_LINES)
 #define OWN_FOLD(x) WARP_FOLD(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS *(x), X_LINES)
 #define SHARED_LINE(y) WARP_LINE(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS *(y), W_LINES)
 #define SHARED_FOLD(y) WARP_FOLD(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS *(y), W_LINES)
 
-// The sums grow by the products over a chunk. Rows from a multiple of 8 on are in the place where they begin.
+// Add the products over a chunk. Rows from a multiple of 8 on begin at their place.
 #if TERMS > 1
 FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
     fragment_own own[ROW_VECTORS][STEPS][X_TERMS];
@@ -302,7 +312,7 @@ FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *m
     }
     (void)buffer;
 }
-#define HAVE_READ barrier(CLK_LOCAL_MEM_FENCE) // the chunk, in whose place the next one comes
+#define HAVE_READ barrier(CLK_LOCAL_MEM_FENCE) // the chunk, which the next one replaces
 #else
 FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
     FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
@@ -326,7 +336,7 @@ FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *m
 #define STRANGE_VALUE , &strange
 #define SEE_STRANGE(found) *strange |= (found)
 #define BEGIN_STRANGE(found) uint strange = (found)
-// Which of them the items have seen.
+// Combine the flags of all work-items, and fix the results.
 #define DECLARE_SEEN                                                                                         \
     __local volatile uint seen[32];                                                                          \
     for (int i = (int)get_local_id(0); i < 32; i += FRAGMENT_GROUP) seen[i] = 0
@@ -348,12 +358,12 @@ FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *m
 #define MEND
 #endif
 
-// The chunk from number k on is multiplied while the next one, which is whole or may not be, is on its way.
+// Multiply the chunk from number k on while the next one is loaded. `whole`: the next one is whole.
 FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, const linear_args *a, int k,
                                const bool whole, int buffer, fragment_memory *memory STRANGE_PARAMETER) {
     const bool more = whole || k + CHUNK < a->reduction; // uniform
     FRAGMENT_WAIT();
-    barrier(CLK_LOCAL_MEM_FENCE); // the chunk is there, and the one before has been read
+    barrier(CLK_LOCAL_MEM_FENCE); // the chunk is loaded, and the previous one has been read
     if (more) begin_chunk(f, rows, a, k + CHUNK, whole, 1 - buffer, memory);
     multiply_chunk(t, buffer, memory);
     HAVE_READ;
@@ -362,12 +372,13 @@ FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, 
 }
 
 #if TERMS > 1
-// What terms do not hold. The elements of a row or a column of which a number was too large, an infinity or a NaN become those of
-// multiply-adds. So do elements below 2^-20 where a number was too small: those above do not feel what engines lose of terms and of
-// products below 2^-126. Slow, and rare.
+// Recompute elements by multiply-adds if terms cannot represent their operands. This is the case in
+// rows and columns with a number that is too large, infinite or NaN. It is also the case for
+// elements below 2^-20 if a number is too small; larger ones do not depend on what engines lose
+// below 2^-126.
 FRAGMENT_INLINE void mend(warp_sums *t, uint strange, const linear_args *a, x_pointer x_all,
                           matrix_pointer w_all, long first_row, int first_column) {
-    // A loop that stays a loop: the first element is mended, and becomes the last.
+    // Not unrolled: the first element is fixed and moved to the end.
 #pragma unroll 1
     for (int n = 0; n < ROW_VECTORS * COLUMN_PARTS * FRAGMENT_ELEMENTS; n++) {
         const int x = n / (COLUMN_PARTS * FRAGMENT_ELEMENTS), y = n / FRAGMENT_ELEMENTS % COLUMN_PARTS,
@@ -395,7 +406,7 @@ FRAGMENT_INLINE void mend(warp_sums *t, uint strange, const linear_args *a, x_po
 }
 #endif
 
-// Where the rows of an item lie in y, -1 past the last one, and with RoPE where they stand.
+// Offsets of a work-item's rows in y, -1 past the last row, and with RoPE their positions.
 typedef struct item_rows {
     long y[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
     long position[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
@@ -414,7 +425,8 @@ FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global 
     }
 }
 
-// With RoPE, whose text is long, a loop that stays a loop: the first part is stored, and the others move up.
+// With RoPE, which is much code, the loop is not unrolled: the first part is stored, and the others
+// move up.
 #if ROPE
 #define EACH_STORED_PART(y) _Pragma("unroll 1") for (int y = 0; y < COLUMN_PARTS; y++)
 #define STORED(t, x, y) (t)->s[x][0]
@@ -431,7 +443,7 @@ FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global 
 FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *rows, int first_column,
                            bias_pointer bias, __global const ulong *turns,
                            __global ELEMENT(TYPE_OUT) * y_all) {
-    (void)turns; // for RoPE
+    (void)turns; // used with RoPE
     EACH_STORED_PART(y) {
         FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z += 2) {
             int walked[2];

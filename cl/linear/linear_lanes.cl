@@ -1,27 +1,22 @@
-// linear_lanes.cl: y = x W^T + bias for many rows, on devices whose work-item owns vector registers.
-// Rows of x are in the lanes: x is transposed once per tile, an element of W is broadcast to all rows, and y
-// is transposed back when it is stored. A work-item owns ROW_PANELS panels of LANES * ROW_VECTORS rows times
-// column_tile columns, and walks the reduction in tiles that stay in the second-level cache. The rows of all
-// batch items are one row set. Local size 1; global size (ceil(B*rows / TILE_ROWS), ceil(columns /
-// column_tile)). Few rows are linear_few_lanes.cl's subject. Called by the layer's projections.
+// linear_lanes.cl: y = x W^T + bias for many rows, on CPUs. For few rows see linear_few_lanes.cl.
 //
-// Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, in processor time: 85 to 92 % of the FMA peak from
-// 512 x 768 x 768 to 2048^3, in all storage types. The micro-kernel runs at the peak; the rest is packing x
-// and W and storing y. 4 x 6 and 5 x 4 accumulators are alike, 3 x 8 is 1 % behind, 2 x 12 2 %, 1 x 16 16 %;
-// asking early for the next block of W gives 3 %, for the lines of y 1 to 2 %; two panels against one 1 to 4 %,
-// 384 columns against 96 5 %; equal tiles against an uneven last one 4 to 8 %. In 48 or 80 rows less is padded: 77
-// rows of 768 went from 115 to 180 GFLOP/s with 5 x 4 accumulators. Rejected: asking for the next tile of x (no
-// change), four panels (no change).
-// TURNED: products of gradients, whose reduction is over rows, without transposed copies; x then needs no transposing either. A training
-// step of a BERT-base layer on a 2-core Sapphire Rapids: 50 ms with copies, 49 with blocks of W that are packed column by column, 46 with
-// float32 W read where it lies, its rows asked for 16 steps ahead (8 and 32 are alike, not asking 5 % slower).
-// With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 850
-// GFLOP/s on a 2-core Zen 5 for 512 x 768 x 768 and biases, 1.9 times what multiply-adds reach there.
-// With DOT_I8 products over ggml's blocks, or int8, i4 and u4 with scales, are of integers (linear_lanes_integers.clh): 512 rows of float32
-// over q8_0, q4_0 and q4_1 take 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak
-// of the engine.
+// Rows of x are in the lanes: x is transposed once per tile, an element of W is broadcast to all
+// rows, and y is transposed when it is stored. A work-item is a whole work-group. It owns
+// ROW_PANELS panels of LANES * ROW_VECTORS rows and column_tile columns, and loops over the
+// reduction in tiles of REDUCTION_TILE that stay in the L2 cache. The rows of all batch items form
+// one sequence. Private memory: tiles of x and y, and a packed block of W. Local size 1; global
+// size (ceil(B*rows / TILE_ROWS), ceil(columns / column_tile)).
+//
+// Knobs that change the products:
+//   TURNED     transposed W or x for gradients, whose reduction is over rows (linear.clh)
+//   DOT_BF16   pairs of bfloat16 along the reduction, of x and W as stored
+//   DOT_I8     integers, for W in ggml's blocks, int8, i4 or u4 (linear_lanes_integers.clh)
+//
+// On a Zen 4 with PoCL 3.1 it reaches 85 to 92 % of the FMA peak. The micro-kernel runs at the
+// peak. Packing x and W and storing y cost the rest. Fastest are 4 x 6 and 5 x 4 accumulators.
+// Prefetching W and y gains 4 to 5 %.
 
-// Other standards than knobs.def's.
+// Other defaults than those of knobs.def.
 #ifndef ROW_VECTORS
 #define ROW_VECTORS 4
 #endif
@@ -34,7 +29,7 @@
 #if DOT_BF16 && (TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || LANES != 16)
 #error "DOT_BF16 takes bfloat16 x and W, and 16 lanes"
 #endif
-// Numbers of the reduction that a multiply-add takes, and that a vector holds of one row.
+// Numbers of the reduction per multiply-add, and per vector of one row.
 #define STEP (1 + DOT_BF16)
 #define SPAN (STEP * LANES)
 #define TILE_STEPS (REDUCTION_TILE / STEP)
@@ -43,14 +38,14 @@
 #endif
 #define TILE_VECTORS (ROW_PANELS * ROW_VECTORS)
 #define TILE_ROWS (TILE_VECTORS * LANES)
-// Blocks of W that are packed at once. Rows of W lie a whole number of pages apart where K is a power of two; packed with this padding
-// they do not meet in one set of the first-level cache. Where W lies with columns as rows, so does a block, and so many are packed that
-// what is read of a row are whole lines of the cache.
+// Blocks of W that are packed at once, and their size. Padding after each row avoids conflicts in
+// the first-level cache if the reduction is a power of two. A transposed W is packed in transposed
+// blocks: enough of them to use whole cache lines of a row.
 #if TURNED & LINEAR_TURNED_W
 #define W_WIDE ((COLUMN_BLOCK + 3) / 4 * 4)
-#define W_FLOATS (TILE_STEPS * W_WIDE + LANES) // whole vectors are moved
+#define W_FLOATS (TILE_STEPS * W_WIDE + LANES) // whole vectors are stored
 #define W_AT(w, n, d) w[(d)*W_WIDE + (n)]
-#define W_DIRECT (TYPE_KV == STORE_F32) // a whole block is read where it lies
+#define W_DIRECT (TYPE_KV == STORE_F32) // whole blocks are read directly, without packing
 #define W_BLOCKS (W_DIRECT ? 1 : 8)
 #else
 #define W_BLOCKS 1
@@ -58,7 +53,7 @@
 #define W_FLOATS (COLUMN_BLOCK * W_STRIDE)
 #define W_AT(w, n, d) w[(n)*W_STRIDE + (d)]
 #endif
-#define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel asks for
+#define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel prefetches
 
 #if COLUMN_BLOCK > 32 || ROW_PANELS > 2
 #error "COLUMN_BLOCK is at most 32, ROW_PANELS 1 or 2"
@@ -73,8 +68,8 @@
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 
-// Columns [first, first + count) of a matrix whose columns are cut into heads: where they start, and whether
-// they are contiguous and all exist.
+// Columns [first, first + count) of a matrix with heads: their offset, and if they all exist and
+// are contiguous.
 typedef struct lane_columns {
     long at;
     bool whole;
@@ -92,7 +87,7 @@ lane_columns lane_columns_at(int first, int count, int columns, int head_columns
 float pair_of(uint low, uint high) {
     return as_float(low | high << 16);
 }
-// Pairs of what lies in neighbouring rows.
+// Pairs of numbers of two neighbouring rows.
 VEC load_row_pairs(__global const ushort *p, long row) {
     return AS_VEC(TO_VEC_UINT(VLOAD(0, p)) | TO_VEC_UINT(VLOAD(0, p + row)) << 16);
 }
@@ -109,7 +104,7 @@ VEC load_row_pairs(__global const ushort *p, long row) {
 #define ADD_PRODUCT(x, y, acc) fma(x, y, acc)
 #endif
 
-// A span of x's row from k on where that is not one piece; zero from the reduction's end on.
+// SPAN numbers of a row of x from k on that are not contiguous; 0 past the reduction.
 VEC gather_x(const linear_args *a, x_pointer row, int k) {
     float t[LANES];
     for (int j = 0; j < LANES; j++) {
@@ -126,7 +121,8 @@ VEC gather_x(const linear_args *a, x_pointer row, int k) {
 }
 
 #if TURNED & LINEAR_TURNED_X
-// Numbers of x from row `at` on, of one step of the reduction; past its end they are 0. Of rows that are not one piece each is read.
+// One step k of the reduction for LANES rows of a transposed x; 0 past the reduction. If the rows
+// are not contiguous, each is read by itself.
 VEC load_step(const linear_args *a, x_pointer x, const long row_at[LANES], int k) {
     const bool whole = row_at[LANES - 1] == row_at[0] + LANES - 1;
     x += k * a->x_head;
@@ -154,8 +150,8 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
                 k + d < a->reduction ? load_step(a, x, row_at + v * LANES, k + d) : (VEC)(0.0f);
 }
 #else
-// Transpose depth (a multiple of SPAN) columns of x from `k` on into vectors of rows. LANES rows at a time
-// walk along the reduction, so that the hardware prefetcher follows them.
+// Transpose `depth` (a multiple of SPAN) columns of x from k on to vectors of rows. It reads LANES
+// rows along the reduction at a time, which the hardware prefetcher follows.
 void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
             VEC tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS]) {
     lane_columns c[REDUCTION_TILE / SPAN];
@@ -181,8 +177,9 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
 
 #endif
 
-// Copy `blocks` blocks of W as float32 (with DOT_BF16 as it is, in pairs), zero from the reduction's end on; columns past the last
-// repeat it. Then what comes after them, of which a panel asks for its share.
+// `pack_w` copies `blocks` blocks of W as float32 (with DOT_BF16 as pairs), with 0 past the
+// reduction; columns past the last one repeat it. `next_w` is the part of W that a panel
+// prefetches.
 #if TURNED & LINEAR_TURNED_W
 void pack_w(const linear_args *a, w_matrix of, int column, int k, int depth, int blocks, float *to) {
     w_pointer w = of.at + a->w_offset + k * a->w_row;
@@ -212,7 +209,8 @@ void pack_w(const linear_args *a, w_matrix of, int column, int k, int depth, int
         }
     }
 }
-// While a panel meets a block it asks for as many rows of the next blocks as it has vectors along the reduction.
+// While a panel uses a block, it prefetches as many rows of the next blocks as it has vectors along
+// the reduction.
 w_pointer next_w(const linear_args *a, w_pointer w, int column, int block, int panel, int k) {
     const int row = (block * ROW_PANELS + panel) * (TILE_STEPS / LANES) * STEP;
     const int next = column + (W_BLOCKS - block) * COLUMN_BLOCK;
@@ -245,8 +243,9 @@ w_pointer next_w(const linear_args *a, w_pointer w, int column, int block, int p
     for (int n = 0; n < W_AHEAD; n++) PREFETCH(BLOCK_AT(TYPE_KV, next + n * row, k))
 #endif
 
-// The micro-kernel: y += x w for one panel and one block of columns. Meanwhile it asks for what `next` points to of W, of which each
-// panel takes its share; that is packed after this block. Or that is the block itself, which is read where it lies.
+// The micro-kernel: y += x w for one panel and one block of columns. It also prefetches the panel's
+// part of the next block of W (`next`), which is packed later. For an unpacked W, `next` is this
+// block.
 #define DEFINE_MULTIPLY(name, element, ask)                                                                  \
     void name(const VEC x[TILE_STEPS][ROW_VECTORS], const float w[W_FLOATS], int depth,                      \
               VEC y[][ROW_VECTORS], w_pointer next, long next_row) {                                         \
@@ -276,7 +275,7 @@ DEFINE_MULTIPLY(multiply_direct, next[d * next_row + n], ASK_FOR_ROWS(next, next
 #include "linear/linear_lanes_integers.clh"
 #endif
 
-// Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
+// Prefetch the lines where the tile will be stored: a part of its rows with column n.
 void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS],
                int n, int first_column, int columns) {
     const int each = (TILE_ROWS * COLUMN_BLOCK + columns - 1) / columns, first = n / COLUMN_BLOCK * each;
@@ -286,7 +285,8 @@ void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const
     }
 }
 
-// Store LANES columns of the tile's rows, from its n-th on; rows from `rows` on do not exist.
+// Store LANES columns of the tile's rows, from column `first` of the tile on. Only the first `rows`
+// rows exist.
 void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int first_column,
              int first, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     const int column = first_column + first;
@@ -318,7 +318,7 @@ void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], in
 }
 
 #if ROPE
-// Turn the heads of the tile, which holds whole heads: cosine and sine of a pair serve all of them.
+// Apply RoPE to the tile, which has whole heads: cosine and sine of a pair serve all of them.
 void turn_tile(const linear_args *a, __global const ulong *turns, const ulong position[TILE_ROWS],
                int columns, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
@@ -358,8 +358,8 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     ulong position[TILE_ROWS];
 #endif
     for (int r = 0; r < TILE_ROWS; r++) {
-        const long row =
-            first_row + min(r, rows - 1); // rows past the end repeat the last; they are not stored
+        // Rows past the end repeat the last one and are not stored.
+        const long row = first_row + min(r, rows - 1);
         const int b = (int)(row / args.rows), i = (int)(row % args.rows);
         x_row_at[r] = args.x_offset + b * args.x_batch + i * args.x_row;
         y_row_at[r] = args.y_offset + b * args.y_batch + i * args.y_row;

@@ -1,10 +1,15 @@
-// linear_matrix.cl: y = x W^T + bias for many rows on a matrix engine (matrix_tiles.clh). W comes packed (linear_pack.cl). A
-// work-item is a whole work-group and owns up to 128 rows times column_tile columns of y, whose sums stay in private memory;
-// of each part of the reduction it copies the rows of x into tiles, which all its columns share. Rows of all batch items are
-// one row set. bfloat16 has one product; a float32 x or W is split into three terms, which makes three products, or six
-// (matrix_terms.clh). Blocks of 32 rows by 32 columns whose numbers the terms do not hold (infinities, NaN, too small or too
-// large) are computed from x and W themselves by multiply-adds in the order of linear_lanes.cl, to the same bits.
-// Global size: (ceil(B*rows / 128), ceil(columns / column_tile)), local size 1. Called by the layer's projections.
+// linear_matrix.cl: y = x W^T + bias for many rows on a CPU's matrix engine (matrix_tiles.clh). W
+// is packed by linear_pack.cl.
+//
+// A work-item is a whole work-group and owns up to 128 rows by column_tile columns of y, whose sums
+// are in private memory. For each REDUCTION_TILE of the reduction it copies the rows of x to tiles
+// that all its columns share. The rows of all batch items form one sequence. Bfloat16 needs one
+// product. A float32 x or W is split into three terms, for three or six products
+// (matrix_terms.clh).
+//
+// Terms cannot represent infinity, NaN, and too small or too large numbers. Blocks of 32 x 32 with
+// such numbers are computed from x and W by multiply-adds, with the same bits as linear_lanes.cl.
+// Global size: (ceil(B*rows / 128), ceil(columns / column_tile)), local size 1.
 #ifndef REDUCTION_TILE
 #define REDUCTION_TILE (TYPE_Q == STORE_F32 || TYPE_KV == STORE_F32 ? 256 : 512)
 #endif
@@ -21,12 +26,13 @@
 #define SPLITS_NUMBERS (TERMS_X > 1 || TERMS_W > 1)
 #define TILE_ROWS LINEAR_MATRIX_TILE_ROWS
 #define TILE_COLUMNS LINEAR_MATRIX_TILE_COLUMNS
-#define BLOCK 32 // rows, and columns, of two by two tiles
+#define BLOCK 32 // rows, and columns, of 2 x 2 tiles
 #define ROW_BLOCKS (TILE_ROWS / BLOCK)
 #define COLUMN_BLOCKS (TILE_COLUMNS / BLOCK)
 #define BLOCK_SUMS (BLOCK * BLOCK)
 #define TILE_STEPS (REDUCTION_TILE / MATRIX_DEPTH)
-// x in tiles: of each 16 rows each step, of that each term: 16 rows of 32.
+// The layout of x in tiles: for each 16 rows each step, for each step each term, 16 rows of 32
+// numbers.
 #define X_TERM (MATRIX_SIDE * MATRIX_DEPTH)
 #define X_STEP (TERMS_X * X_TERM)
 #define X_TILES (TILE_STEPS * X_STEP)
@@ -34,20 +40,21 @@
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 
-// The part of y that a work-item owns, and where its rows are.
+// The part of y that a work-item owns, and offsets of its rows.
 typedef struct owned {
     int rows, columns, first_column;
     long x_at[TILE_ROWS], y_at[TILE_ROWS];
-    long position[TILE_ROWS];          // of RoPE
+    long position[TILE_ROWS];          // for RoPE
     magnitude_limits seen[ROW_BLOCKS]; // of x
-    ushort plain[ROW_BLOCKS];          // bit c: column block c was computed by multiply-adds, bias and all
+    // Bit c: column block c was computed by multiply-adds, including the bias.
+    ushort plain[ROW_BLOCKS];
 } owned;
 
 long column_at(int column, int head_columns, long head) {
     return column / head_columns * head + column % head_columns;
 }
 
-// A vector of a row of x from the k-th element on, which need not be one piece; zero from the reduction's end on.
+// A vector of a row of x from element k on, which may not be contiguous; 0 past the reduction.
 VEC load_x(const linear_args *a, x_pointer row, int k) {
     const int in_head = k % a->x_head_columns;
     const long at = column_at(k, a->x_head_columns, a->x_head);
@@ -59,7 +66,7 @@ VEC load_x(const linear_args *a, x_pointer row, int k) {
     return *(const VEC *)t;
 }
 
-// Copy `steps` steps of the reduction from k on into tiles; rows past the last are zero.
+// Copy `steps` steps of the reduction from k on to tiles. Rows past the last one are 0.
 void copy_x(const linear_args *a, x_pointer x, owned *o, int k, int steps, ushort *tiles) {
     for (int block = 0; block * BLOCK < o->rows; block++) {
         magnitudes m = magnitudes_none();
@@ -90,7 +97,7 @@ void copy_x(const linear_args *a, x_pointer x, owned *o, int k, int steps, ushor
     MATRIX_LOAD_B(6, w + (i)*TILE_UINTS, MATRIX_PITCH);                                                      \
     MATRIX_LOAD_B(7, w + (i)*TILE_UINTS + MATRIX_SIDE, MATRIX_PITCH)
 
-// A block's sums += x w over some steps, small products first.
+// A block's sums += x w over `steps` steps, small products first.
 void multiply_block(float *sums, const ushort *x, __global const uint *w, int steps) {
     MATRIX_DECLARE_TILES
     MATRIX_FROM(sums, MATRIX_PITCH);
@@ -127,7 +134,8 @@ void multiply_block(float *sums, const ushort *x, __global const uint *w, int st
 }
 
 #if SPLITS_NUMBERS
-// 32 rows of x from the reduction's k-th on, one row a lane, as linear_lanes.cl packs them; rows past the last repeat it.
+// Load 32 rows of x from k on, one row per lane, as in linear_lanes.cl. Rows past the last one
+// repeat it.
 void turn_x(const linear_args *a, x_pointer x, const owned *o, int first, int k, int depth, VEC part[][2]) {
     for (int v = 0; v < 2; v++)
         for (int d = 0; d < depth; d += LANES) {
@@ -139,7 +147,8 @@ void turn_x(const linear_args *a, x_pointer x, const owned *o, int first, int k,
         }
 }
 
-// Four columns of W from wp on, w_row apart: acc += x w over `depth` of the reduction, in its order.
+// acc += x w over `depth` numbers of the reduction, in order, for four columns of W; wp points to
+// number k.
 REGISTER_INLINE void multiply_columns(VEC acc[4][2], const VEC part[][2], w_pointer wp, const long w_row[4],
                                       int depth) {
     for (int d = 0; d < depth; d++) {
@@ -152,7 +161,8 @@ REGISTER_INLINE void multiply_columns(VEC acc[4][2], const VEC part[][2], w_poin
     }
 }
 
-// A block of y by multiply-adds, from the bias on; `part` is memory for REDUCTION_TILE vectors of 32 rows.
+// Compute a block of y by multiply-adds, starting from the bias. `part` is memory for
+// REDUCTION_TILE vectors of 32 rows.
 void multiply_plainly(const linear_args *a, x_pointer x, w_pointer w, const float *start, const owned *o,
                       int row, int column, VEC part[][2], float *sums) {
     VEC acc[BLOCK][2];
@@ -170,7 +180,7 @@ void multiply_plainly(const linear_args *a, x_pointer x, w_pointer w, const floa
         for (int n = 0; n < BLOCK; n++) sums[r * BLOCK + n] = ((const float *)&acc[n][r / LANES])[r % LANES];
 }
 
-// The blocks whose numbers the terms do not hold.
+// Compute the blocks with numbers that terms cannot represent.
 void mend_blocks(const linear_args *a, x_pointer x, w_pointer w, __global const uint *limits,
                  const float *start, owned *o, VEC part[][2], float *sums) {
     for (int r = 0; r * BLOCK < o->rows; r++)
@@ -186,7 +196,8 @@ void mend_blocks(const linear_args *a, x_pointer x, w_pointer w, __global const 
 #endif
 
 #if ROPE
-// Turn the heads of a row of the tile, which are whole: the cosines and sines of 16 pairs serve all of them.
+// Apply RoPE to the heads of a row of the tile, which are whole: cosines and sines of 16 pairs
+// serve all heads.
 void turn_line(const linear_args *a, __global const ulong *turns, long position, int columns, float *line) {
     const int pairs = a->rotary_dim / 2;
     for (int first = 0; first < pairs; first += LANES) {
@@ -220,7 +231,7 @@ void store_line(const linear_args *a, y_pointer y, const owned *o, const float *
     }
 }
 
-// Row r of y: its sums, the bias where they lack it, RoPE.
+// Finish and store row r of y: its sums, the bias if it is missing, and RoPE.
 void finish_row(const linear_args *a, y_pointer y, __global const ulong *turns, const float *start,
                 const owned *o, int r, const float *sums) {
     float line[TILE_COLUMNS] LANES_ALIGNED;

@@ -1,9 +1,10 @@
-// linear_pack.cl: a projection's weights as linear_matrix.cl takes them (matrix_terms.clh says how they lie), zero past the
-// last column and past the end of the reduction. Global size: blocks of 32 columns. Enqueued by clattn_linear_pack, and
-// before a projection whose caller keeps no packed weights.
+// linear_pack.cl: converts a projection's weights to the layout of linear_matrix.cl, described in
+// matrix_terms.clh. Zeros follow the last column and the end of the reduction. It is enqueued by
+// clattn_linear_pack, or before a projection without packed weights. A work-item packs 32 columns.
+// Global size: blocks of 32 columns; local size: 1.
 #include "matrix/matrix_terms.clh"
 
-// 32 weights from the k-th on of a column; zero where there are none.
+// Weights k to k + 31 of a column; 0 past the end of the reduction.
 void load_weights(VEC part[2], __global const ELEMENT(TYPE_KV) * w, long column, int k, int count) {
     if (count >= LINEAR_MATRIX_STEP) {
         part[0] = LOAD_LANES(TYPE_KV, w, column + k);
@@ -14,7 +15,7 @@ void load_weights(VEC part[2], __global const ELEMENT(TYPE_KV) * w, long column,
     part[1] = LOAD_LANES_PART(TYPE_KV, w, column + k + LANES, count - LANES);
 }
 
-// A vector of pairs from two of single terms.
+// A vector of pairs of 16-bit terms from two vectors of single terms.
 VEC pair_terms(VEC_UINT first, VEC_UINT second) {
     VEC_UINT pairs;
     pairs.lo = as_uint8(TO_VEC_USHORT(first));
@@ -22,7 +23,8 @@ VEC pair_terms(VEC_UINT first, VEC_UINT second) {
     return AS_VEC(pairs);
 }
 
-// 16 columns from `first` on, 32 of the reduction from k on: a half of each term's tile.
+// Pack columns [first, first + 16) and 32 numbers of the reduction from k on: half of each term's
+// tile.
 void pack_tile(__global const ELEMENT(TYPE_KV) * w, __global uint *tile, int first, int k,
                const linear_pack_args *a, magnitudes *m) {
     VEC t[TERMS_W][LANES];

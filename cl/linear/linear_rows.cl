@@ -1,14 +1,16 @@
-// linear_rows.cl: y = x W^T + bias for few rows, on devices whose work-items are lanes of their own (GPUs), OpenCL C 1.2
-// alone. The time is that of reading W, so each element of it is read once for ROW_BLOCK rows: a work-item has four
-// columns at once, whose rows of W it reads in pieces of 16 bytes (32 of float32), all of them on their way together.
-// ROW_ITEMS neighbours share the four columns and read neighbouring pieces; their sums meet in local memory. x is read
-// from global memory by all teams of a group, which the caches answer. Sums are float32 whatever the storage.
-// Up to three projections of the same rows share a launch. Local size WORK_GROUP; global size (WORK_GROUP times the sum
-// of ceil(columns / COLUMN_TILE), ceil(B*rows / ROW_BLOCK)). Many rows are linear_tiles.cl's subject.
+// linear_rows.cl: y = x W^T + bias for few rows, on GPUs, in OpenCL C 1.2. Up to three projections
+// of the same rows share a launch. For many rows see linear_tiles.cl.
 //
-// Nothing is an array of a work-item's own: compilers that do not promote those keep them in memory.
+// Reading W limits the speed, so each element of W is read once for ROW_BLOCK rows. A team of
+// ROW_ITEMS work-items owns four columns. Each item reads four rows of W in pieces of 16 bytes (32
+// of float32), all loads at once; neighbours read neighbouring pieces. The team's float32 sums are
+// added in local memory. Every team reads x from global memory, where the caches help.
+//
+// Local size: WORK_GROUP. Global size: (WORK_GROUP times the sum of ceil(columns / GROUP_TILE),
+// ceil(B*rows / ROW_BLOCK)). There are no private arrays, because some compilers keep those in
+// memory.
 
-// Other standards than knobs.def's.
+// Other defaults than those of knobs.def.
 #ifndef WORK_GROUP
 #define WORK_GROUP 128
 #endif
@@ -16,16 +18,16 @@
 #define ROW_ITEMS 32
 #endif
 #if TYPE_KV > 2 && (TYPE_KV < 8 || TYPE_KV > 10)
-#define STORAGE_EIGHTS // of numbers with scales
+#define STORAGE_EIGHTS // for numbers with scales
 #endif
 #include "linear/linear.clh"
 #include "tiles/subgroups.clh"
 
 #define PIECE 8 // elements of a row of W, or of x, that a work-item reads at once
 #define COLUMNS 4
-#define GROUP_TILE (WORK_GROUP / ROW_ITEMS * COLUMNS) // columns of a group
+#define GROUP_TILE (WORK_GROUP / ROW_ITEMS * COLUMNS) // columns of a work-group
 #if ROW_BLOCK < 4
-#define PASS ROW_BLOCK // rows whose sums meet in local memory at once
+#define PASS ROW_BLOCK // rows whose sums are added in local memory at once
 #else
 #define PASS 4
 #endif
@@ -48,7 +50,7 @@ typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 #endif
 
 #if WIDE
-// A piece as memory holds it, read by aligned loads, and the four floats of each half.
+// A piece of a row as loaded, by aligned loads, and the four floats of each half.
 #define RAW_0 uint8
 #define RAW_1 uint4
 #define RAW_2 uint4
@@ -75,7 +77,7 @@ float4 four_1(uint2 bits) {
 float4 four_2(uint2 bits) {
     return as_float4(convert_uint4(as_ushort4(bits)) << 16);
 }
-#if STORE_IS_BLOCKS(TYPE_KV) // as numbers, which the scale makes of them
+#if STORE_IS_BLOCKS(TYPE_KV) // loaded as numbers, because their scale must be applied
 #define RAW_8 float8
 #define RAW_9 float8
 #define RAW_10 float8
@@ -85,7 +87,7 @@ DEFINE_LOAD_BLOCK(raw_, float8, uint8, BLOCK_EIGHT)
 #define four_9 FOUR
 #define four_10 FOUR
 #endif
-// A piece of a row of W; numbers with scales as what these make of them.
+// A piece of a row of W. Numbers with scales are converted when loaded.
 #if W_SCALED
 #define W_RAW float8
 #define LOAD_W_RAW(row, k) KV_NUMBER(row, KV_KEY, k, LOAD_EIGHT(TYPE_KV, (row).at, k))
@@ -99,7 +101,7 @@ DEFINE_LOAD_BLOCK(raw_, float8, uint8, BLOCK_EIGHT)
 #endif
 #endif
 
-// Names of a block's rows, by fours: PASS of them are summed at once.
+// Lists of a block's rows for macros. The sums of PASS rows are added at once.
 #define ROWS_1(DO) DO(0)
 #define ROWS_2(DO) DO(0) DO(1)
 #define ROWS_4(DO) DO(0) DO(1) DO(2) DO(3)
@@ -107,18 +109,18 @@ DEFINE_LOAD_BLOCK(raw_, float8, uint8, BLOCK_EIGHT)
 #define ROWS_16(DO) ROWS_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #define EACH_ROW(DO) PASTE(ROWS_, ROW_BLOCK)(DO)
 
-// Where the k-th element of a row of x lies.
+// The offset of element k of a row of x.
 long x_place(const linear_args *a, int k) {
     if (a->x_head_columns == a->reduction) return k;
     return k / a->x_head_columns * a->x_head + k % a->x_head_columns;
 }
 
-// The places of a block's rows, the same for all work-items.
+// Offsets and positions of a block's rows, shared by the group.
 typedef struct row_places {
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
 } row_places;
 
-// Rows past the last repeat it; they are not stored.
+// Rows past the last one repeat it and are not stored.
 void place_rows(const linear_args *a, __global const int *table, long first, long last, int id,
                 __local row_places *to) {
     for (int r = id; r < ROW_BLOCK; r += WORK_GROUP) {
@@ -130,18 +132,18 @@ void place_rows(const linear_args *a, __global const int *table, long first, lon
     }
 }
 
-// Add the sums of a team's work-items to those of its first: PASS rows of four columns each.
+// Add the sums of a team's work-items to those of its first item: PASS rows of four columns each.
 void add_team(__local float4 sums[PASS][WORK_GROUP], int id) {
     for (int step = ROW_ITEMS / 2; step > 0; step /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // what the step reads has been written
+        barrier(CLK_LOCAL_MEM_FENCE); // the sums that this step reads are written
         if (id % ROW_ITEMS < step) {
             for (int r = 0; r < PASS; r++) sums[r][id] += sums[r][id + step];
         }
     }
-    barrier(CLK_LOCAL_MEM_FENCE); // the sums are whole
+    barrier(CLK_LOCAL_MEM_FENCE); // the sums are complete
 }
 
-// Store rows [first, first + PASS) of the block, a pair of columns a work-item.
+// Store rows [first, first + PASS) of the block; a work-item stores pairs of columns.
 void store_sums(const linear_args *a, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
                 __global const ulong *turns, __local const row_places *rows, int first, int count, int column,
                 int id, __local const float4 sums[PASS][WORK_GROUP]) {
@@ -170,8 +172,8 @@ int column_tiles(const linear_args *a) {
     return (a->columns + GROUP_TILE - 1) / GROUP_TILE;
 }
 
-// One of three projections of the same rows: what differs between them, field by field, because a pointer to one of three
-// arguments would keep them in memory.
+// The arguments of projection `which`. Fields are selected one by one, because a pointer to one of
+// three arguments would keep them in memory.
 #define PICK(field) a.field = which == 0 ? a.field : which == 1 ? b->field : c->field
 linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int which) {
     PICK(w_offset), PICK(w_row), PICK(bias_offset);
@@ -183,7 +185,8 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
     return a;
 }
 
-// The sums of row r: four columns, one float4. t0 to t7 are the elements of a piece of W, each of four columns.
+// The sums of row r: four columns, one float4. t0 to t7 hold a piece of W: element 0 to 7 of each
+// of the four columns.
 #define DECLARE(r) float4 sum##r = (float4)(0.0f);
 #define ADD_PIECE(r)                                                                                         \
     {                                                                                                        \
@@ -201,7 +204,7 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
     store_sums(&a, bias, y, turns, &places, first, count, column, id, sums);                                 \
     barrier(CLK_LOCAL_MEM_FENCE); // the sums have been read
 
-// One that does not exist of the three has 0 columns.
+// A projection that does not exist has 0 columns.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
 linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
             W_SCALES_OF(0) W_SCALES_OF(1) W_SCALES_OF(2) bias_pointer bias0, bias_pointer bias1,
@@ -226,14 +229,14 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
     const int column = tile * GROUP_TILE + id / ROW_ITEMS * COLUMNS;
     const long first_row = (long)get_global_id(1) * ROW_BLOCK, rows = (long)a.batch * a.rows;
     const int count = (int)min(rows - first_row, (long)ROW_BLOCK);
-    // Columns past the last repeat it.
+    // Columns past the last one repeat it.
     const row_of_w c0 = w_row_of(w, &a, walk_column(&a, min(column, a.columns - 1)));
     const row_of_w c1 = w_row_of(w, &a, walk_column(&a, min(column + 1, a.columns - 1)));
     const row_of_w c2 = w_row_of(w, &a, walk_column(&a, min(column + 2, a.columns - 1)));
     const row_of_w c3 = w_row_of(w, &a, walk_column(&a, min(column + 3, a.columns - 1)));
     EACH_ROW(DECLARE)
     place_rows(&a, table, first_row, rows - 1, id, &places);
-    barrier(CLK_LOCAL_MEM_FENCE); // the places are there
+    barrier(CLK_LOCAL_MEM_FENCE); // the places are written
     int k = item;
 #if WIDE
     const int whole = a.reduction / PIECE * PIECE;

@@ -1,9 +1,13 @@
-// linear_tiles.cl: y = x W^T + bias for many rows, on devices whose work-items are lanes of their own (GPUs), OpenCL C 1.2
-// alone. A work-group has a tile of y in the registers of its work-items, on the micro-kernel of tiles.clh: rows of x and
-// rows of W come through local memory in chunks of the reduction and become float32 there, so that storage types mix
-// freely and no copy of W in another type is made. RoPE turns the result before it is stored: the two columns of a pair are
-// one work-item's. The rows of all batch items are one row set. Local size TILES_GROUP; global size (TILES_GROUP *
-// ceil(B*rows / TILES_ROWS), ceil(columns / TILES_COLUMNS)). Few rows are linear_rows.cl's subject.
+// linear_tiles.cl: y = x W^T + bias for many rows, on GPUs, in OpenCL C 1.2. For few rows see
+// linear_rows.cl.
+//
+// A work-group has a tile of y of TILES_ROWS x TILES_COLUMNS in registers (tiles.clh). Rows of x
+// and of W are loaded to local memory in chunks of the reduction and become float32 there. So any
+// storage types combine, and no converted copy of W is needed. RoPE is applied before y is stored:
+// one work-item has both columns of a pair. The rows of all batch items form one sequence of rows.
+//
+// Local size TILES_GROUP; global size (TILES_GROUP * ceil(B*rows / TILES_ROWS),
+// ceil(columns / TILES_COLUMNS)).
 #include "tiles/tiles.clh"
 #include "linear/linear.clh"
 #include "tiles/subgroups.clh"
@@ -15,22 +19,22 @@
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
-// Where the rows of x and y and the rows of W lie that the tile is made of, once for all chunks.
+// Offsets of the tile's rows of x and y and of its rows of W, found once for all chunks.
 typedef struct tile_places {
     long x[TILES_ROWS], y[TILES_ROWS];
     long w[TILES_COLUMNS], y_column[TILES_COLUMNS];
 #if W_SCALED
-    long scale[TILES_COLUMNS]; // behind where scales, and zero points, begin
+    long scale[TILES_COLUMNS]; // from the first scale, or zero point
 #endif
     float bias[TILES_COLUMNS];
 #if ROPE
     long position[TILES_ROWS];
-    int column[TILES_COLUMNS]; // of the walk, within its head
+    int column[TILES_COLUMNS]; // in walking order, within its head
 #endif
 } tile_places;
 
-// The column of the tile that the n-th line of its chunk is. Work-item tx has lines tx + GROUP_COLUMNS * j: with RoPE lines 0
-// and 1 of those are a pair, and 2 and 3.
+// The column of the tile in line n of its chunk. Work-item tx has lines tx + GROUP_COLUMNS * j.
+// With RoPE its lines 0 and 1 are a pair, and 2 and 3.
 TILES_INLINE int line_column(int n) {
 #if ROPE
     const int j = n / GROUP_COLUMNS, tx = n % GROUP_COLUMNS;
@@ -40,7 +44,7 @@ TILES_INLINE int line_column(int n) {
 #endif
 }
 
-// Rows and columns past the last repeat it; they are not stored.
+// Rows and columns past the last one repeat it and are not stored.
 TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global const int *table,
                              long first_row, int first_column, __local tile_places *to) {
     for (int r = (int)get_local_id(0); r < TILES_ROWS; r += TILES_GROUP) {
@@ -73,7 +77,7 @@ typedef struct source {
     __local const tile_places *at;
 } source;
 
-// A line's row of W.
+// The row of W of a line.
 TILES_INLINE row_of_w row_of(source from, int line) {
 #if W_SCALED
     return w_row_at(from.w, from.args, from.at->w[line], from.at->scale[line]);
@@ -82,14 +86,14 @@ TILES_INLINE row_of_w row_of(source from, int line) {
 #endif
 }
 
-// The d-th element of a row of x, whose heads may lie apart.
+// Element d of a row of x, whose heads may not be contiguous.
 TILES_INLINE float x_element(source from, int row, int d) {
     const linear_args *a = from.args;
     if (d >= a->reduction) return 0.0f;
     return LOAD(TYPE_Q, from.x, from.at->x[row] + d / a->x_head_columns * a->x_head + d % a->x_head_columns);
 }
 
-// Chunks that a row holds whole, in one piece; and any chunk.
+// Loads of a chunk: FETCH_WHOLE if each row has all of it in one piece, else FETCH.
 #define FETCH_FOUR_X(from, row, d)                                                                           \
     (float4)(x_element(from, row, d), x_element(from, row, d + 1), x_element(from, row, d + 2),              \
              x_element(from, row, d + 3))
@@ -119,8 +123,8 @@ TILES_DEFINE_LOAD(load_whole_w, source, FETCH_WHOLE_W, TILES_COLUMNS, PIECES, TI
 TILES_DEFINE_LOAD_TURNED(load_x, source, FETCH_X, PIECES)
 TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
 
-// Store lines [first, first + 2 * GROUP_COLUMNS) of the tile, which lie in local memory as lines of rows, by the whole
-// group: neighbours take neighbouring columns.
+// Store lines [first, first + 2 * GROUP_COLUMNS) of the tile from local memory, by the whole group.
+// Neighbours store neighbouring columns.
 TILES_INLINE void store_lines(const linear_args *a, __local const float4 *lines,
                               __local const tile_places *at, long rows, int columns, int first,
                               __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y) {
@@ -153,17 +157,17 @@ linear_tiles(x_pointer x, w_pointer w, W_SCALES_OF() bias_pointer bias, __global
     place_tile(&args, bias, table, first_row, first_column, &at);
     const int whole = args.x_head_columns == args.reduction ? args.reduction / CHUNK * CHUNK : 0;
     for (int k = 0; k < whole; k += CHUNK) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the places are there; what lay in the tile has been read
+        barrier(CLK_LOCAL_MEM_FENCE); // the places are written; the previous chunk has been read
         load_whole_x(x_tile, from, 0, TILES_ROWS - 1, k);
         load_whole_w(w_tile, from, 0, TILES_COLUMNS - 1, k);
-        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is whole
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is loaded
         tiles_multiply(&sums, x_tile, w_tile, ty, tx, CHUNK / 4);
     }
     for (int k = whole; k < args.reduction; k += CHUNK) {
         barrier(CLK_LOCAL_MEM_FENCE); // as above
         load_x(x_tile, from, 0, TILES_ROWS - 1, k);
         load_w(w_tile, from, 0, TILES_COLUMNS - 1, k);
-        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is whole
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is loaded
         tiles_multiply(&sums, x_tile, w_tile, ty, tx, CHUNK / 4);
     }
     const long rows = (long)args.batch * args.rows - first_row;
@@ -171,11 +175,11 @@ linear_tiles(x_pointer x, w_pointer w, W_SCALES_OF() bias_pointer bias, __global
     barrier(CLK_LOCAL_MEM_FENCE); // the chunk has been read
     tiles_write_rows(tile, tx, ty, sums.c0);
     tiles_write_rows(tile, tx + GROUP_COLUMNS, ty, sums.c1);
-    barrier(CLK_LOCAL_MEM_FENCE); // half of the result is there
+    barrier(CLK_LOCAL_MEM_FENCE); // half of the result is written
     store_lines(&args, tile, &at, rows, columns, 0, turns, y);
-    barrier(CLK_LOCAL_MEM_FENCE); // it has been read
+    barrier(CLK_LOCAL_MEM_FENCE); // this half has been read
     tiles_write_rows(tile, tx, ty, sums.c2);
     tiles_write_rows(tile, tx + GROUP_COLUMNS, ty, sums.c3);
-    barrier(CLK_LOCAL_MEM_FENCE); // and the other half
+    barrier(CLK_LOCAL_MEM_FENCE); // the other half is written
     store_lines(&args, tile, &at, rows, columns, 2 * GROUP_COLUMNS, turns, y);
 }

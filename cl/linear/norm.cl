@@ -1,7 +1,10 @@
-// norm.cl: rows of q or k that a projection has made, in place: RMSNorm (Zhang and Sennrich 2019), of each head or of all
-// heads of a row together, and then rotary embedding, so that both cost one pass over memory. Either may be left out.
-// A work-group has a row's heads that share a mean. With ROPE the two numbers of a pair are one work-item's.
-// TYPE_Q is the storage of the rows, TYPE_KV that of the weights.
+// norm.cl: RMSNorm (Zhang and Sennrich 2019) of the rows of q or k after their projection, in
+// place, over each head or over all heads of a row together; then RoPE. Each step is optional, and
+// both use one pass over memory.
+//
+// A work-group of WORK_GROUP items, a power of two, has the heads of a row that share a mean. With
+// ROPE one work-item has both numbers of a pair. Local memory: WORK_GROUP partial sums. TYPE_Q is
+// the type of the rows, TYPE_KV that of the weights.
 #include "call/rope.clh"
 
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
@@ -11,7 +14,7 @@
 #error "weights are float32, float16 or bfloat16"
 #endif
 
-// Squares of every WORK_GROUP-th number of a head, in four sums that do not wait for one another.
+// The sum of squares of every WORK_GROUP-th number of a head, in four independent sums.
 float head_squares(const norm_args *a, __global const ELEMENT(TYPE_Q) * x, long row, int lane) {
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
     int d = lane;
@@ -29,7 +32,7 @@ float head_squares(const norm_args *a, __global const ELEMENT(TYPE_Q) * x, long 
     return (s0 + s1) + (s2 + s3);
 }
 
-// Number d of a head, whose weights begin at w_at.
+// Number d of a head after the norm; the head's weights begin at w_at.
 float scaled(const norm_args *a, __global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
              long row, long w_at, int d, float by) {
     float value = LOAD(TYPE_Q, x, row + d);
@@ -38,7 +41,7 @@ float scaled(const norm_args *a, __global const ELEMENT(TYPE_Q) * x, __global co
     return value;
 }
 
-// Where a row stands: counted, or as the caller says.
+// The position of a row: counted, or from the caller's tensor.
 typedef struct norm_place {
 #if POSITIONS
     __global const int *positions;
@@ -56,7 +59,7 @@ long position_of(const norm_place *at, int pair) {
 #endif
 }
 
-// A head, by all work-items of the group.
+// Store a head. All work-items of the group share it.
 void write_head(const norm_args *a, __global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
                 __global const ulong *turns, const norm_place *at, long row, long w_at, float by, int lane) {
     int first = lane;
@@ -76,7 +79,7 @@ void write_head(const norm_args *a, __global ELEMENT(TYPE_Q) * x, __global const
         STORE(TYPE_Q, x, row + d, scaled(a, x, w, row, w_at, d, by));
 }
 
-// Global size: (WORK_GROUP * rows * heads / shared, batch).
+// Global size: (WORK_GROUP * rows * heads / shared, batch). Local size: (WORK_GROUP, 1).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 norm(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w, __global const ulong *turns,
      __global const int *table,
@@ -101,10 +104,11 @@ norm(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w, __global
     }
     part[lane] = squares;
     for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the sums of the upper half must be there before they are added
+        barrier(CLK_LOCAL_MEM_FENCE); // the upper half is written
         if (lane < half_size) part[lane] += part[lane + half_size];
     }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // nobody writes what another has yet to read
+    // all have read x before anyone overwrites it
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const float mean = part[0] / ((float)args.head_dim * (float)args.shared);
     const float by = 1.0f / sqrt(mean + args.epsilon);
     const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[ARGS_ITEM_WORDS * (long)b] : 0;

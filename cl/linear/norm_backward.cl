@@ -1,8 +1,11 @@
-// norm_backward.cl: the gradient of RMSNorm, as norm.cl does it to the heads of a layer's q and k. With r = 1 / sqrt(mean(x^2) + epsilon),
-// y = x r w and the gradient g of y:
-//   dx = r (g w - x r mean(g w x) r)        dw = sum over rows, and heads that share w, of g x r     [Zhang and Sennrich 2019, section 4]
-// A work-group has the numbers that share a mean; what each adds to dw is stored, and column_sums.cl adds those. Rows past an item's length
-// become 0, whatever they held. TYPE_KV is the storage of the weights. Global size (WORK_GROUP * rows * groups, batch).
+// norm_backward.cl: the gradient of RMSNorm of the heads of q and k (norm.cl). With r = 1 /
+// sqrt(mean(x^2) + epsilon), y = x r w and the gradient g of y:
+//   dx = r (g w - x r mean(g w x) r)
+//   dw = sum of g x r over rows and heads that share w     [Zhang and Sennrich 2019, section 4]
+//
+// A work-group of WORK_GROUP items has the numbers that share a mean. It stores each number's share
+// of dw; column_sums.cl adds the shares. Rows past an item's length become 0. TYPE_KV is the type
+// of the weights. Global size: (WORK_GROUP * rows * groups, batch).
 #include "args/backward_args.h"
 #include "base/common.clh"
 
@@ -23,8 +26,8 @@ norm_backward(__global const float *forward, __global float *scratch, __global c
     __local float2 part[WORK_GROUP];
     const int lane = (int)get_local_id(0);
     const long b = (long)get_global_id(1), place = (long)get_global_id(0) / WORK_GROUP;
-    const bool there =
-        !args.word || place / args.groups < table[ARGS_ITEM_WORDS * b + args.word]; // of the whole group
+    // Uniform.
+    const bool there = !args.word || place / args.groups < table[ARGS_ITEM_WORDS * b + args.word];
     const long at = (b * args.rows * args.groups + place) * args.width;
     __global const float *x = forward + args.x + at;
     __global float *g = scratch + args.g + at, *shares = scratch + args.shares + at;
@@ -35,7 +38,7 @@ norm_backward(__global const float *forward, __global float *scratch, __global c
     }
     part[lane] = sum;
     for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the sums of the upper half must be there before they are added
+        barrier(CLK_LOCAL_MEM_FENCE); // the upper half is written
         if (lane < half_size) part[lane] += part[lane + half_size];
     }
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,7 +1,8 @@
-// transpose.cl: a matrix with its rows and columns exchanged, for the products of a projection's gradients: y[column][row] =
-// x[row][column]. A work-item moves a block of numbers, so that what it reads and writes are whole pieces of rows. Rows of all
-// batch items follow one another in y; rows past an item's length are 0 there, so that a product sees nothing of them.
-// Global size (blocks of columns, blocks of rows, batch).
+// transpose.cl: y[column][row] = x[row][column], for the gradients of a projection.
+//
+// A work-item transposes a block of ARGS_TRANSPOSE x ARGS_TRANSPOSE numbers, so that it reads and
+// writes contiguous pieces of rows. In y the rows of all batch items follow one another; rows past
+// an item's length become 0. Global size: (blocks of columns, blocks of rows, batch).
 #include "args/backward_args.h"
 #include "base/common.clh"
 

@@ -1,17 +1,19 @@
-// backward_matrix.cl: the gradients of attention with respect to q, k and v on a matrix engine (matrix_tiles.clh): the pass of
-// lanes_gradients.clh, as backward_lanes.cl, with all five products on tiles. The scores of MATRIX_DEPTH keys at a time are made, weighed
-// and taken into dV and dK; then dQ takes those of all keys of the tile. Q, K, V and dO are bfloat16 and multiplied as they are; sums are
-// float32. P and dT are rounded to bfloat16, to nearest even, where they meet dO, Q and K, as forward's weights where they meet V: each of
-// their products is off by at most 2^-8 of itself, and so is a sum of them by 2^-8 of that of their magnitudes. The scores, and what P and
-// dT are made of, are never rounded.
-// S^T and dP^T take K and V as they lie, and Q and dO in pairs of columns; dV and dK take P^T and dT^T as they lie, and dO and Q in pairs
-// of rows; dQ^T takes K by columns, turned once for all rows, and dT in pairs of keys, and is turned back where it is added.
-// With DOT_BF16 the CPU's own instruction rounds them, which takes a denormal for 0, as the engine does.
-// Hidden weights are 0, and so are copies of rows and keys that are not there: nothing of theirs reaches a sum. Leaves out heads above 256.
-// Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
-// An Emerald Rapids (PoCL 3.1) has run it; it was not timed there.
-// Counted of 32 x 32 scores, D = Dv = 64, 64 rows and 256 keys: 40 products of tiles, 48 loads,
-// 17 stores, where flash_matrix.cl with 64 keys has 16, 20 and 8, for one exponential a score in both.
+// backward_matrix.cl: gradients of attention with respect to q, k and v on a CPU's matrix engine
+// (matrix_tiles.clh). It is the pass of lanes_gradients.clh, like backward_lanes.cl, with all five
+// products on tiles. q, k, v and dout are bfloat16, with heads of at most 256.
+//
+// The scores of MATRIX_DEPTH keys at a time are computed, weighed and added to dV and dK. Then dQ
+// adds those of all keys of the tile. Operands as tiles:
+//   S^T, dP^T   K and V as stored; Q and dO in pairs of columns
+//   dV, dK      P^T and dT^T as stored; dO and Q in pairs of rows
+//   dQ^T        K by columns, transposed once for all rows; dT in pairs of keys; then transposed
+// Sums are float32. P and dT are rounded to bfloat16 for the last three products, with a relative
+// error of at most 2^-8. With DOT_BF16 the CPU's instruction rounds, which like the engine reads a
+// denormal as 0. Scores are never rounded. Weights of hidden or missing keys and rows are 0.
+//
+// Global size: (parts, Hkv, batch), local size 1. Enqueued by clattn_attention_backward_enqueue
+// after backward_rows.cl. It ran on an Emerald Rapids with PoCL 3.1 and was not timed. Per 32 x 32
+// scores, D = Dv = 64, 64 rows and 256 keys it has 40 tile products, 48 loads and 17 stores.
 #ifndef TYPE_Q
 #define TYPE_Q STORE_BF16
 #endif
@@ -40,8 +42,8 @@
 #error "rows are in pairs of vectors; TILE_KV is a multiple of 32, and KEY_BLOCK, which is even, divides 32"
 #endif
 
-#if !DOT_BF16 // else by an instruction each: lanes.clh
-// The bits of both, one after the other; and of both in turns.
+#if !DOT_BF16 // else lanes.clh has them as instructions
+// `words_lanes` joins the bits of x and of y, `pair_lanes` interleaves them.
 VEC words_lanes(VEC x, VEC y) {
     return AS_VEC(
         (VEC_UINT)(as_uint8(TO_VEC_USHORT(bf16_bits_lanes(x))), as_uint8(TO_VEC_USHORT(bf16_bits_lanes(y)))));
@@ -52,24 +54,26 @@ VEC pair_lanes(VEC x, VEC y) {
 #endif
 #include "lanes/lanes_gradients.clh"
 
-#define BLOCK (2 * MATRIX_SIDE) // rows and columns of a product of two by two tiles
+#define BLOCK (2 * MATRIX_SIDE) // rows and columns of a product of 2 x 2 tiles
 #define BLOCK_VECTORS (MATRIX_DEPTH * ROW_VECTORS)
 
-// Numbers of MATRIX_DEPTH keys with the tile's rows, as [key][row], from rows of `pitch` elements and pairs of their columns.
+// The products of MATRIX_DEPTH keys and the tile's rows, as [key][row]: x has rows of `pitch`
+// elements, `pairs` pairs of columns.
 void multiply_keys(VEC *to, const ushort *x, const VEC *pairs, const int pitch) {
     for (int r = 0; r < LANE_ROWS; r += BLOCK)
         MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, (float *)to + r, LANE_ROWS, x, pitch, MATRIX_SIDE * pitch,
                            MATRIX_DEPTH, (const uint *)pairs + r, pitch / MATRIX_DEPTH);
 }
 
-// The sums of MATRIX_DEPTH keys, rows of `pitch`, += what they have of each of the tile's first `rows` times that row.
+// The sums of MATRIX_DEPTH keys, in rows of `pitch`, += x^T y over the tile's first `rows` rows.
 void add_rows(float *sums, const float *x, const float *y, int rows, const int pitch) {
     for (int d = 0; d < pitch; d += BLOCK)
         MATRIX_PRODUCT_2X2(MATRIX_FROM(sums + d, pitch), sums + d, pitch, (const ushort *)x, LANE_ROWS,
                            MATRIX_SIDE * LANE_ROWS, MATRIX_DEPTH, (const uint *)y + d, rows / MATRIX_DEPTH);
 }
 
-// dQ of the tile's rows += dT K over `count` keys, a multiple of MATRIX_DEPTH, whose numbers begin at k, by columns.
+// dQ of the tile's rows += dT K over `count` keys, a multiple of MATRIX_DEPTH; k points to their
+// columns.
 void add_keys(const grad_tiles *g, const tile_rows *t, const ushort *k, int count, __global float *dq,
               long stride) {
     VEC *turned = g->p + BLOCK_VECTORS;
@@ -90,13 +94,13 @@ void add_keys(const grad_tiles *g, const tile_rows *t, const ushort *k, int coun
     }
 }
 
-// Products of KEY_BLOCK keys in registers.
+// Load the products of KEY_BLOCK keys to registers.
 REGISTER_INLINE void take_products(VEC s[KEY_BLOCK][ROW_VECTORS], const VEC *from) {
 #pragma unroll
     for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) s[x / ROW_VECTORS][x % ROW_VECTORS] = from[x];
 }
 
-// Weights and dT of MATRIX_DEPTH keys of the block, the first its j-th, whose rows of K and V begin at k and v.
+// Weights and dT of MATRIX_DEPTH keys from key j of the block on; k and v point to their rows.
 void make_weights(const grad_tiles *g, const tile_rows *t, const ushort *k, const ushort *v, int j,
                   const grad_ahead *next DROPOUT_PARAMETER) {
     VEC *p = g->p, *dp = p + BLOCK_VECTORS;

@@ -1,21 +1,24 @@
-// flash_matrix.cl: tiled attention for bfloat16, or over int8 with a scale a row (matrix_integers.clh), on a matrix engine
-// (matrix_tiles.clh), as flash_lanes.cl with both products on tiles. A work-item is a whole work-group and owns 32 query rows,
-// one per lane. S^T = K Q^T takes K as it lies in memory; the weights of pairs of keys, rounded to bfloat16, are what
-// O^T = V^T P^T takes; V^T comes packed into tiles, once a key/value head (matrix_pack.cl).
-// Softmax and masks are those of the lanes kernels and know nothing of tiles.
-// The base of the softmax is a whole number that moves only when a maximum passes it by BASE_SLACK, so that the output is
-// seldom rescaled, and then by a power of two; it is at most BASE_SLACK away from where weights are 1, far from the ends of
-// what float32 and bfloat16 hold. Leaves out score taps and heads above 256.
-// Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by the attention entry.
+// flash_matrix.cl: attention with an online softmax on a CPU's matrix engine (matrix_tiles.clh),
+// like flash_lanes.cl with both products on tiles. For bfloat16, or int8 keys and values with a
+// scale per row (matrix_integers.clh). Score taps and heads above 256 are unsupported.
+//
+// A work-item is a whole work-group and owns 32 query rows, one per lane. S^T = K Q^T reads K as
+// stored. O^T = V^T P^T uses the weights of pairs of keys, rounded to bfloat16, and V^T in tiles,
+// which matrix_pack.cl packs once per key/value head. Softmax and masks are those of the lanes
+// kernels.
+//
+// The base of the softmax is an integer that changes only if a maximum exceeds it by BASE_SLACK. So
+// the output is seldom rescaled, and only by powers of two. Weights are at most 2^8, far from the
+// limits of float32 and bfloat16. Global size: (row tiles * splits, heads, batch), local size 1.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_BF16
-#ifndef TYPE_Q // over int8 it is float32, as everywhere
+#ifndef TYPE_Q // over int8 q is float32 by default
 #define TYPE_Q STORE_BF16
 #endif
 #endif
 #define TILE_SCALES_SCORES (TYPE_KV == STORE_BF16)
 #define TILE_ALIGN 32          // MATRIX_DEPTH
-#define RAGGED_PACKED_VALUES 1 // before items.clh, whoever includes it
+#define RAGGED_PACKED_VALUES 1 // before items.clh is included
 #include "lanes/lanes_softmax.clh"
 #include "matrix/matrix_tiles.clh"
 
@@ -38,7 +41,8 @@
 #define VALUE_SCALE_AT(v, j)                                                                                 \
     (((__global const float *)((v) + (j) / MATRIX_DEPTH * VALUE_BLOCK +                                      \
                                VALUE_ROWS * MATRIX_DEPTH))[(j) % MATRIX_DEPTH])
-#define WEIGHT_AT(n, j, b) ((n)*TILE_KV / 2 * ROW_VECTORS + (j) / 2 * ROW_VECTORS + (b)) // of term n of key j
+// Index of term n of key j.
+#define WEIGHT_AT(n, j, b) ((n)*TILE_KV / 2 * ROW_VECTORS + (j) / 2 * ROW_VECTORS + (b))
 typedef __global const ushort *packed_pointer;
 
 #if INTEGERS
@@ -52,17 +56,18 @@ typedef __global const ushort *packed_pointer;
 typedef VEC query_tile;
 typedef ushort key_copy;
 
-// Q in pairs of columns, transposed.
+// Load Q in pairs of columns, transposed.
 void load_query(query_tile *to, __global const ushort *q, long stride, int rows, float scale) {
-    (void)scale; // for integers
+    (void)scale; // used for integers
     for (int d = 0; d < QUERY_TILES; d++) to[d] = (VEC)(0.0f);
     LOAD_ROWS(pair, to, q, stride, rows, HEAD_DIM);
 }
 
-// S^T of 32 keys from key j on. Where a row is no whole number of tiles, or rows are missing, they are copied before.
+// S^T of 32 keys from key j on. They are copied first if a row is not a whole number of tiles, or
+// rows are missing.
 void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *copy, int j, int n_kv,
                    const tile_rows *t) {
-    (void)t; // for integers
+    (void)t; // used for integers
     float *s = (float *)s_tile;
     const uint *q = (const uint *)q_tile;
 #if HEAD_DIM % MATRIX_DEPTH == 0
@@ -83,7 +88,7 @@ void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *
                        MATRIX_DEPTH, q, KEY_WIDTH / MATRIX_DEPTH);
 }
 
-// Scores become weights, rounded, in pairs of keys.
+// Convert scores to weights, rounded, in pairs of keys.
 REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softmax *x, VEC *met,
                                        packed_pointer v, int count, bool small) {
     (void)v, (void)small; // values have no scales
@@ -107,7 +112,7 @@ REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softm
 }
 #endif
 
-// Scores of the block's 32 keys from its j-th on, from the products that are in their place.
+// Convert the products of 32 keys from key j of the block on to scores in place.
 REGISTER_INLINE void keep_scores(VEC *s_tile, VEC *m, const tile_rows *t, int j) {
 #pragma unroll 1
     for (int end = j + MATRIX_DEPTH; j < end; j += KEY_BLOCK) {
@@ -119,7 +124,8 @@ REGISTER_INLINE void keep_scores(VEC *s_tile, VEC *m, const tile_rows *t, int j)
     }
 }
 
-// Whether some row's maximum passes its base. Where no key was seen the base is -infinity, which any other score passes.
+// True if a row's maximum exceeds its base. Before the first key the base is -infinity, so any
+// other score exceeds it.
 bool base_is_passed(const VEC *m, const row_softmax *x) {
     VEC_INT above = m[0] > x->m[0] + BASE_SLACK;
     for (int b = 1; b < ROW_VECTORS; b++) above |= m[b] > x->m[b] + BASE_SLACK;
@@ -128,7 +134,8 @@ bool base_is_passed(const VEC *m, const row_softmax *x) {
     return ((c.x | c.y) | (c.z | c.w)) != 0;
 }
 
-// The bases move to the next whole number; `met` and the output are of the rounded weights, x->l of the others.
+// Move the bases up to the next integer. `met` and the output are sums of rounded weights, x->l is
+// the sum of the others.
 void move_base(row_softmax *x, VEC *met, VEC *o_tile, const VEC *m) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         const VEC to = max_lanes(ceil(m[b]), x->m[b]);
@@ -150,7 +157,8 @@ void add_values(VEC *o_tile, const VEC *p_tile, packed_pointer v, int count) {
         }
 }
 
-// The same where some value is not finite and some row does not see it: 0 * NaN must not reach that row. Or where scales are small.
+// The same if a value is infinite or NaN and some row does not see it: 0 * NaN must not reach this
+// row. Also used for small scales.
 void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const tile_rows *t, bool small) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
@@ -168,7 +176,7 @@ void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const
         }
 }
 
-// False where a value of `count` keys is infinite or NaN.
+// False if a value of `count` keys is infinite or NaN.
 bool values_finite(packed_pointer v, int count) {
     VEC sum = (VEC)(0.0f);
     for (int j = 0; j < count; j += MATRIX_DEPTH)
@@ -177,7 +185,7 @@ bool values_finite(packed_pointer v, int count) {
     return sum_lanes(sum) == 0.0f;
 }
 
-// Q; empty sums.
+// Load Q and clear the sums.
 void start_rows(query_tile *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global const ELEMENT(TYPE_Q) * q,
                 const tile_rows *t) {
     load_query(q_tile, q + view_row(&t->args->q, t->b, t->h, t->i0), t->args->q.row, t->rows,
@@ -191,7 +199,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(1, LANE_ROWS, 1)) return;
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id);
-    // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
+    // With causality the last tiles have the most keys. They start first, so that no core idles at
+    // the end.
     const int group = FUSED_PARTS - 1 - tile, split = group % args.splits, h_kv = h / args.group;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
@@ -207,13 +216,15 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     if (!tile_begin(&t, &bounds, group / args.splits * LANE_ROWS, split)) return;
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &buffers, b, h_kv);
-    const int last = PAST || RAGGED ? bounds.item.kv_length : args.n_kv; // from here on there are no rows
+    // There are no rows from here on.
+    const int last = PAST || RAGGED ? bounds.item.kv_length : args.n_kv;
     row_softmax x;
     VEC met[ROW_VECTORS], keep[ROW_VECTORS];
     start_rows(q_tile, o_tile, &x, met, q, &t);
     matrix_begin();
 
-    // Packed values are in blocks of 32 keys: what comes before the first key is hidden, as what comes after the last.
+    // Packed values are in blocks of 32 keys. Keys before the first and after the last one are
+    // hidden.
     for (tile_next(&t, 0, t.begin / MATRIX_DEPTH * MATRIX_DEPTH); t.k0 < t.end; tile_next(&t, 0, t.next)) {
         const int count = LANES_ROUND_UP(t.count, MATRIX_DEPTH);
         const packed_pointer values = (packed_pointer)v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);

@@ -1,7 +1,10 @@
-// matrix_pack.cl: the values of every key/value head as flash_matrix.cl takes them: V^T in tiles of 16 columns of V by 32
-// keys, zero where there is no key (past the item's key length, too: what lies there may be a NaN) and past the head size. Those of
-// int8 become bfloat16, which they are exactly; behind them stand the scales of the keys' values, as float32, two more rows.
-// Global size: (blocks of 32 keys, key/value heads, batch). Enqueued by the attention entry before flash_matrix.
+// matrix_pack.cl: packs the values of every key/value head for flash_matrix.cl: V^T in tiles of 16
+// columns of V by 32 keys. Missing keys and columns are 0. So are keys past the item's length,
+// where memory may hold NaN. Values of int8 become bfloat16 exactly; their scales follow as
+// float32, in two more rows of a block.
+//
+// A work-item packs 32 keys. Global size: (blocks of 32 keys, key/value heads, batch), any local
+// size. Enqueued by clattn_attention_enqueue before flash_matrix.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_BF16
 #endif
@@ -13,7 +16,8 @@
 #endif
 
 #if VALUE_SCALED
-// A scale that is no number makes infinities and NaN of the row's own, which dropped weights meet, too.
+// If the scale is infinite or NaN, the row's values become infinite or NaN, which dropped weights
+// multiply, too.
 ushort bfloat_of(kv_row row, int d) {
     const float x = (float)row.at[d] * (isfinite(row.scale) ? 1.0f : row.scale);
     return (ushort)(as_uint(x) >> 16 | (isnan(x) ? 0x40u : 0u));
@@ -31,7 +35,7 @@ __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort
     const table_item all = {0, 0, args.n_kv};
     const table_item item = table_item_of(args.flags, table, b, all);
     const int keys = item.kv_length - block * MATRIX_PACK_KEYS;
-#if RAGGED // blocks of keys that a sequence does not have are not looked at
+#if RAGGED // a sequence has no blocks past its last key
     if (keys <= 0) return;
     const int start = table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_KV];
     v += start * args.v.row;
@@ -42,7 +46,7 @@ __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort
     const kv_buffers kv = KV_VALUES_ONLY;
     const kv_head values = kv_values_of(&args.v, &args.v_scale, &kv, b, h);
     packed += view_row(&args.packed, b, h, block);
-    // Key by key: a pointer to each of them would be an array that some compilers keep in memory.
+    // One key at a time: pointers to all keys would be an array that some compilers keep in memory.
     for (int j = 0; j < MATRIX_PACK_KEYS; j++) {
         if (j >= keys) {
             for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++) packed[d * MATRIX_PACK_KEYS + j] = 0;

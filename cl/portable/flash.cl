@@ -1,8 +1,14 @@
-// flash.cl: tiled attention with an online softmax for any OpenCL 1.2 device (Dao et al. 2022).
-// A work-group owns TILE_Q query rows and walks over the keys TILE_KV at a time; the score matrix never leaves local
-// memory. ROW_ITEMS work-items share a row: work-item (r, c) has the scores of keys c, c + ROW_ITEMS, ... of a tile
-// and the output columns c, c + ROW_ITEMS, ... of row r. No sub-groups, no half arithmetic; barriers are uniform: all
-// loop bounds depend on the group alone.
+// flash.cl: out = softmax(S) V with S = scale * Q K^T, in tiles with an online softmax (Dao et al.
+// 2022). For any OpenCL 1.2 device: no sub-groups and no half arithmetic.
+//
+// A work-group owns TILE_Q query rows of one head, and one split: a range of the keys. The group
+// loops over this range, TILE_KV keys at a time. ROW_ITEMS work-items share row r: work-item (r, c)
+// computes the scores of keys c, c + ROW_ITEMS, ... of a tile, and output columns c, c + ROW_ITEMS,
+// ...
+//
+// Local memory: a tile of Q, a tile of K that V then overwrites, and a tile of scores that become
+// weights in place. The score matrix never reaches global memory. Barriers are uniform: all loop
+// bounds depend on the group alone. Knobs: TILE_Q, TILE_KV, ROW_ITEMS. See docs/kernels.md.
 #include "call/score.clh"
 
 #if TILE_KV % ROW_ITEMS != 0
@@ -17,9 +23,9 @@
 #define Q_PITCH (HEAD_DIM + 1)
 #define KV_PITCH (FLASH_KV_WIDTH(HEAD_DIM, HEAD_DIM_V) + 1)
 #define P_PITCH (TILE_KV + 1)
-#define HIDDEN (-1.0f) // in place of a weight: weights are never negative
+#define HIDDEN (-1.0f) // a hidden key's place among the weights, which are never negative
 
-// The group brings rows [k0, k0 + keys) of K or of V into local memory, `width` numbers each.
+// Load rows [k0, k0 + keys) of K or V into local memory, `width` floats each.
 void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width, const int side) {
     for (int x = (int)get_local_id(0); x < keys * width; x += GROUP) {
         const int row = x / width, d = x % width;
@@ -27,20 +33,21 @@ void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const
     }
 }
 
-// The products of the work-item's row of Q with its keys of the tile.
+// s[x] = dot product of the work-item's query row and key c + x * ROW_ITEMS of the tile.
 void multiply_keys(float s[ITEM_KEYS], __local const float *q_row, __local const float *tile_kv, int c,
                    int keys) {
     for (int x = 0; x < ITEM_KEYS; x++) s[x] = 0.0f;
     for (int d = 0; d < HEAD_DIM; d++) {
         const float qv = q_row[d];
         for (int x = 0; x < ITEM_KEYS; x++) {
-            const int key = min(c + x * ROW_ITEMS, keys - 1); // rows past `keys` hold nothing
+            const int key = min(c + x * ROW_ITEMS, keys - 1); // rows from `keys` on were not loaded
             s[x] = MULTIPLY_ADD(qv, tile_kv[key * KV_PITCH + d], s[x]);
         }
     }
 }
 
-// Products become scores in SCORE_UNIT.
+// Scale the products and apply the call's score options; the results are in SCORE_UNIT. seen[x]
+// becomes false for a hidden key.
 void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *call, score_place *at,
                    int first, int last, int k0, int c) {
     for (int x = 0; x < ITEM_KEYS; x++) {
@@ -51,7 +58,7 @@ void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *c
 }
 
 #if DROPOUT
-// Weights of the row that dropout drops become 0; its work-items share the keys, by fours.
+// Set the row's dropped weights to 0. The row's work-items share the keys, four at a time.
 void drop_weights(__local float *p_row, const dropout_args *a, const score_place *at, int row, int k0, int c,
                   int keys) {
     for (int quad = k0 / 4 + c; 4 * quad < k0 + keys; quad += ROW_ITEMS) {
@@ -73,7 +80,7 @@ void add_values(float acc[ITEM_COLUMNS], __local const float *p_row, __local con
                 int keys, bool partial) {
     for (int key = 0; key < keys; key++) {
         const float p = p_row[key];
-        if (partial && p == HIDDEN) continue; // a hidden NaN in V must not be multiplied by 0
+        if (partial && p == HIDDEN) continue; // skip: 0 * NaN in a hidden row of V would be NaN
         for (int x = 0; x < ITEM_COLUMNS; x++) {
             const int d = min(c + x * ROW_ITEMS, HEAD_DIM_V - 1);
             acc[x] = MULTIPLY_ADD(p, tile_kv[key * KV_PITCH + d], acc[x]);
@@ -81,7 +88,7 @@ void add_values(float acc[ITEM_COLUMNS], __local const float *p_row, __local con
     }
 }
 
-// The work-item's columns of the row, of which `columns` exist; 0 where the row saw nothing.
+// Store acc * keep / l for the work-item's columns below `columns`, or 0 if the row sees no key.
 void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float keep,
                const float acc[ITEM_COLUMNS], int c, int columns) {
     const float factor = x->l == 0.0f ? 0.0f : keep / x->l;
@@ -91,7 +98,7 @@ void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float ke
     }
 }
 
-// Global size: (row tiles * splits * GROUP, heads, batch).
+// Global size: (row tiles * splits * GROUP, heads, batch). Local size: (GROUP, 1, 1).
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARGUMENTS) {
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
@@ -106,7 +113,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     score_call call = SCORE_CALL;
     const block_rows block = {b, h, h, i0, i_last};
     const mask_tile bounds = BLOCKS_TILE(&call, &rows, &block, split);
-    const int first = max(mask_first_key(&rows, i), bounds.begin), // of the keys that the row sees
+    const int first = max(mask_first_key(&rows, i), bounds.begin), // row i sees keys [first, last)
         last = min(mask_last_key(&rows, i), bounds.end);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
@@ -118,29 +125,29 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     }
     float acc[ITEM_COLUMNS];
     for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] = 0.0f;
-    float m = -INFINITY, l = 0.0f; // l: of this work-item's keys alone; the row's is summed at the end
-    for (int k0 = BLOCKS_NEXT(&call, &block, bounds.begin, bounds.end), step; k0 < bounds.end; // uniform
+    float m = -INFINITY, l = 0.0f; // l: this work-item's keys; the loop's bounds are uniform
+    for (int k0 = BLOCKS_NEXT(&call, &block, bounds.begin, bounds.end), step; k0 < bounds.end;
          k0 = BLOCKS_NEXT(&call, &block, k0 + step, bounds.end)) {
         const int count = BLOCKS_RUN(&call, &block, k0, min(TILE_KV, bounds.end - k0));
         step = BLOCKS_STEP(count, TILE_KV);
         const bool whole = SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, k0, count));
         const bool partial =
             k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || (bool)(SCORE_MASKED && !whole);
-        barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
+        barrier(CLK_LOCAL_MEM_FENCE); // V and P of the previous tile have been read
         load_tile(tile_kv, &keys, k0, count, HEAD_DIM, KV_KEY);
-        barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
+        barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first iteration, Q) is loaded
         float s[ITEM_KEYS];
         bool seen[ITEM_KEYS];
         multiply_keys(s, tile_q + r * Q_PITCH, tile_kv, c, count);
         finish_scores(s, seen, &call, &at, first, BLOCKS_CUT(last, k0 + count), k0, c);
         for (int x = 0; x < ITEM_KEYS; x++) p_row[c + x * ROW_ITEMS] = s[x];
-        barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there; K has been read
+        barrier(CLK_LOCAL_MEM_FENCE); // all scores of the row are written; K has been read
         float m_new = m;
         for (int key = 0; key < TILE_KV; key++) m_new = fmax(m_new, p_row[key]);
         const float base = softmax_base(m_new), keep = exp2((m - base) * SCORE_TO_EXP2);
         m = m_new;
         load_tile(tile_kv, &values, k0, count, HEAD_DIM_V, KV_VALUE);
-        barrier(CLK_LOCAL_MEM_FENCE); // every work-item has its row's maximum: scores may become weights
+        barrier(CLK_LOCAL_MEM_FENCE); // the row's maximum is final: scores may become weights
         float sum = 0.0f;
         for (int x = 0; x < ITEM_KEYS; x++) {
             const float p = exp2((s[x] - base) * SCORE_TO_EXP2);
@@ -149,12 +156,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         }
         l = l * keep + sum;
         for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] *= keep;
-        if (DROPOUT) barrier(CLK_LOCAL_MEM_FENCE); // each weight is another work-item's before
+        if (DROPOUT) barrier(CLK_LOCAL_MEM_FENCE); // other work-items' weights are written
         DROP_WEIGHTS(p_row, &at, i + args.first_row, k0, c, count);
-        barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are there
+        barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are written
         add_values(acc, p_row, tile_kv, c, count, partial);
     }
-    barrier(CLK_LOCAL_MEM_FENCE); // the last weights have been read: their place takes the sums
+    barrier(CLK_LOCAL_MEM_FENCE); // the last weights have been read: p_row is reused for l
     p_row[c] = l;
     barrier(CLK_LOCAL_MEM_FENCE);
     softmax_state x = {m * SCORE_TO_NATURAL, 0.0f};
@@ -165,7 +172,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         keep = exp(x.m - softmax_base(with.m));
         x = with;
     }
-    // No return, and no condition at the end: PoCL 3.1 ignored the one after barriers and, unoptimised, left the group at the other.
+    // Rows past the end run on with 0 columns: PoCL 3.1 breaks a return after barriers.
     const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
     __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)

@@ -1,15 +1,18 @@
 // scores.cl: S = scale * Q K^T with softcap, bias and masks, the first step of the unfused path.
-// Plain on purpose: it runs on any OpenCL 1.2 device and is what the fused kernels are compared with. Each work-item
-// computes a block of BLOCK_ROWS x BLOCK_KEYS scores in registers, so that a value read from memory is used four
-// times. chunk.tap stops the pipeline early: the caller sees raw scores, or those after softcap, or after the masks.
+// For any OpenCL 1.2 device; kept simple, because the fused kernels are compared with this one.
+//
+// A work-item computes BLOCK_ROWS x BLOCK_KEYS scores of one head in registers, so that each number
+// read from memory is used four times. There is no local memory, and any local size works.
+// chunk.tap selects which scores are stored: raw, after softcap, or after the masks.
 #include "call/score.clh"
 
 #define BLOCK_ROWS 4
 #define BLOCK_KEYS 4
 
-// One scaled dot product up to the tap; -inf by selection where the tap is behind the masks.
+// Apply the steps up to the tap to one scaled dot product. After the masks a hidden score is -inf.
 float scores_tapped(const score_call *c, const mask_rows *rows, const score_place *at, float s, int tap) {
-    if (at->j >= rows->item.kv_length) return -INFINITY; // past a length: reaches no output, not even a tap
+    // a key past the item's length is hidden at every tap
+    if (at->j >= rows->item.kv_length) return -INFINITY;
     if (tap == ARGS_TAP_RAW) return s;
     s = score_cap(c->args, s);
     if (tap == ARGS_TAP_SOFTCAP) return s;
@@ -33,8 +36,8 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
 #if RAGGED
     ragged_move_call(&args, table, b);
 #endif
-    // With PAST there are no rows from the item's length on, and of an item without keys none at all; likewise of a sequence,
-    // where it ends others begin, or nothing does.
+    // Without valid keys nothing is read. PAST has no rows from the item's length on; in a ragged
+    // batch the next rows belong to another sequence, or do not exist.
 #if PAST || RAGGED
     const int last = rows.item.kv_length - 1, columns = j0 <= last ? args.head_dim : 0,
               keys_read = last < 0 ? 0 : BLOCK_KEYS;
@@ -42,8 +45,8 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
     const int last = args.n_kv - 1, columns = args.head_dim, keys_read = BLOCK_KEYS;
 #endif
 
-    // A row or key past the end is computed from the last one and not stored: no branch in the loop, no read
-    // past a buffer.
+    // Rows and keys past the end repeat the last one and are not stored. So the loop has no branch
+    // and no read is out of bounds.
     __global const ELEMENT(TYPE_Q) * q_row[BLOCK_ROWS];
     const kv_buffers kv = KV_KEYS_ONLY;
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);

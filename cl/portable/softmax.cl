@@ -1,6 +1,8 @@
 // softmax.cl: row softmax of the unfused path: weights = exp(s - lse), lse = m + ln l.
-// One work-group a row: each work-item runs the online softmax over every WORK_GROUP-th score, then the states are
-// merged in a tree, always in the same order, so the same call gives the same bits.
+//
+// One work-group of WORK_GROUP items (a power of two) per row. Each work-item runs the online
+// softmax over every WORK_GROUP-th score. The states in local memory are then merged in a tree,
+// always in the same order, so the same call returns the same bits.
 #include "call/items.clh"
 #include "call/softmax.clh"
 #if RAGGED
@@ -13,9 +15,11 @@
 #error "WORK_GROUP is a power of two"
 #endif
 
-// With DROPOUT the weights are those that meet the values: dropped, or multiplied by the factor.
+// With DROPOUT the stored weights are the ones that multiply V: 0 if dropped, else scaled by
+// 1/(1-p).
 #if DROPOUT
-// The factor of key j, 0 where it is dropped; *quad and *drops are those of the key before.
+// The factor of key j: 0 if the key is dropped. *quad and *drops cache the result for keys 4 * quad
+// to 4 * quad + 3.
 float dropout_factor(const dropout_args *a, int b, int h, int i, int j, int *quad, uint *drops) {
     if (*quad != j / 4) *drops = dropout_drops(a, b, h, i, j / 4);
     *quad = j / 4;
@@ -23,8 +27,8 @@ float dropout_factor(const dropout_args *a, int b, int h, int i, int j, int *qua
 }
 #endif
 
-// scores and weights may be one buffer: a work-item writes only the elements that it alone has read.
-// Global size: (WORK_GROUP, rows of the chunk, items of the chunk).
+// scores and weights may be the same buffer: a work-item writes only elements that no other reads.
+// Global size: (WORK_GROUP, rows of the chunk, items of the chunk). Local size: (WORK_GROUP, 1, 1).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, __global float *lse,
         __global const int *table, const softmax_args args, const chunk_args chunk DROPOUT_ARGUMENT) {
@@ -42,13 +46,14 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, 
         x = softmax_add(x, scores[view_at(&args.scores, b, h, i, j)]);
     part[lane] = x;
     for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the states of the upper half must be there before they are merged
+        barrier(CLK_LOCAL_MEM_FENCE); // the upper half's states are written
         if (lane < half_size) part[lane] = softmax_merge(part[lane], part[lane + half_size]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     x = part[0];
     if (args.flags & ARGS_SINK) x = softmax_add(x, table_head(args.flags, args.batch, table, h)[1]);
-    const int columns = i < q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
+    // 0 columns, not a return after a barrier: see flash.cl
+    const int columns = i < q_length ? args.n_kv : 0;
 
     if ((args.flags & ARGS_LSE) && lane == 0 && i < q_length)
         lse[view_row(&args.lse, b, h, i + RAGGED_START(table, b))] = softmax_lse(x);

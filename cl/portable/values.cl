@@ -1,12 +1,14 @@
 // values.cl: out = P V, the last step of the unfused path.
-// Each work-item owns BLOCK_ROWS rows of one output column, so neighbours read neighbouring elements of V.
-// A hidden key is skipped, not multiplied by its weight of 0: 0 * NaN would be NaN.
+//
+// Each work-item computes BLOCK_ROWS rows of one output column, so neighbouring work-items read
+// neighbouring elements of V. There is no local memory, and any local size works. A hidden key is
+// skipped, not multiplied by its weight of 0: 0 * NaN would be NaN.
 #include "call/score.clh"
 
 #define BLOCK_ROWS 4
 
-// Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p. Of SCORE_OPS only what hides
-// keys matters here.
+// Global size: (columns, row blocks of the chunk, items of the chunk). args.weights is the view of
+// p. SCORE_OPS matters only for the options that hide keys.
 __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS,
                      __global ELEMENT(TYPE_OUT) * out, __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
                      const chunk_args chunk) {

@@ -1,6 +1,8 @@
-// weight_sums.cl: of the unfused path's weights, the sum over the query rows of each key: which keys a cache may forget. A work-item has
-// one key of one head; it adds runs of SUM_ROWS rows, and then those sums, which loses less than one chain. What a chunk of rows adds to
-// is what the chunk before it left.
+// weight_sums.cl: sums[j] = the sum of key j's weights over all query rows, in the unfused path. An
+// application evicts keys with small sums from its cache.
+//
+// A work-item owns one key of one head. It sums runs of SUM_ROWS rows and then adds the runs, which
+// rounds less than one long chain. A chunk of rows adds to the result of the previous chunk.
 #include "call/items.clh"
 #include "call/softmax.clh"
 

@@ -1,6 +1,7 @@
-// probe_amx.cl: does the device's compiler take x86's tile instructions, do they compute what they should, and how fast?
-// Built and run before a kernel on that engine is chosen, in a process that has asked for its registers; the host compares
-// every number. With the emulation it is right anywhere. TYPE_KV says which products: those of bfloat16, or of signed bytes.
+// probe_amx.cl: does the device's compiler accept x86's tile instructions, are their results right,
+// and how fast are they? It runs before a kernel for this engine is chosen, in a process that has
+// requested the tile registers. The host compares every number. The emulation is right on any
+// device. TYPE_KV selects products of bfloat16 or of signed bytes.
 #ifndef LANES
 #define LANES 16
 #endif
@@ -18,8 +19,9 @@ typedef float probe_sum;
 #define PROBE_STORE_C MATRIX_STORE_C
 #endif
 
-// Word i of A's row r is words[(r + i) % 32], of B's row r words[32 + (3 r + i) % 32]. rounds 0: result[16 q + n] is the
-// sum over rows r = q, q + 4, ... of (r + 1) times C's number (r, n). Else that many rounds of four products.
+// Word i of row r of A is words[(r + i) % 32], of B words[32 + (3 r + i) % 32]. With rounds 0
+// result[16 q + n] is the sum over rows r = q, q + 4, ... of (r + 1) times number (r, n) of C. Else
+// it runs that many rounds of four products.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_amx(__global const uint *words,
                                                                        __global uint *result, int rounds) {
     uint a[MATRIX_SIDE * 16] LANES_ALIGNED, b[MATRIX_SIDE * 16] LANES_ALIGNED;

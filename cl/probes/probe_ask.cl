@@ -1,7 +1,8 @@
-// probe_ask.cl: how fast does one work-item of decode_lanes.cl go through keys and values in memory, with the next tile's rows
-// asked for into the cache that ASK_AHEAD names? Cores differ by what their first-level cache holds and waits for at once, and
-// by what the CPU does on its own beside: asking into the first-level cache is the fastest on Zen 5, into the second on Zen 4 (up to 1.9
-// times). A plain reading loop shows little of it: the kernel itself is what is timed.
+// probe_ask.cl: how fast does a work-item of decode_lanes.cl read keys and values from memory, if
+// the next tile's rows are prefetched into the cache level of the knob ASK_AHEAD? CPUs differ in
+// cache sizes, in outstanding loads and in hardware prefetch. On a Zen 5 the first level is
+// fastest, on a Zen 4 the second (up to 1.9 times). A plain reading loop hardly shows this, so the
+// kernel itself is timed.
 #ifndef TYPE_Q
 #define TYPE_Q 2
 #endif
@@ -24,20 +25,20 @@
 #error "tiles and rows are as many as the host thinks"
 #endif
 
-// A key/value head as it lies behind the result.
+// A key/value head after the result.
 kv_head probe_head(__global const uint *at) {
     const kv_head h = {(kv_pointer)at, PROBE_ASK_DIM};
     return h;
 }
 
-// The first words of `words` give the query rows, one behind the other; behind PROBE_ASK_RESULT words of result there are
-// PROBE_ASK_TILES tiles of KEY_TILE keys, then as many of values. A round is a tile of both; they are taken in turn, and the
-// last word of the result says whose turn it is, so that none is in a cache when it is read. result: the output rows as
-// floats. rounds 0 is one round.
+// `words` begins with the query rows. After PROBE_ASK_RESULT words of result there are
+// PROBE_ASK_TILES tiles of KEY_TILE keys, then as many of values. A round uses the next tile of
+// both, whose index is in the result's last word, so that no tile is in a cache. The result is the
+// output rows as float32. rounds 0 is one round.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_ask(__global const uint *words,
                                                                        __global uint *result, int rounds) {
     __global const uint *memory = result + PROBE_ASK_RESULT;
-    __global const int *table = (__global const int *)words; // of nobody
+    __global const int *table = (__global const int *)words; // not used
     const int turn = (int)(result[PROBE_ASK_RESULT - 1] % PROBE_ASK_TILES);
     attention_args args;
     args.softcap = 0.0f, args.flags = 0;

@@ -1,10 +1,11 @@
-// probe_assembly.cl: does the device's compiler take instructions beyond OpenCL C? A survey asks before any other kernel has some
-// (src/lib/probe/survey.c). Some compilers end the process here.
+// probe_assembly.cl: does the device's compiler accept instructions beyond OpenCL C? The survey
+// (src/lib/probe/survey.c) runs it before any other kernel with such instructions. Some compilers
+// crash the process here.
 #ifndef ASSEMBLY
 #define ASSEMBLY 0 // CLATTN_ASSEMBLY_... of the public header
 #endif
 
-// The first word and 3.
+// result[0] = words[0] + rounds + 3.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 probe_assembly(__global const uint *words, __global uint *result, int rounds) {
     uint x = words[0] + (uint)rounds;

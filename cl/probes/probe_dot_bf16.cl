@@ -1,5 +1,6 @@
-// probe_dot_bf16.cl: does the device's compiler take x86's bfloat16 instructions, do they compute what they should, and
-// how fast? Built and run before a kernel with DOT_BF16 is chosen; the host compares every number.
+// probe_dot_bf16.cl: does the device's compiler accept x86's bfloat16 instructions, are their
+// results right, and how fast are they? It runs before a kernel with DOT_BF16 is chosen. The host
+// compares every number.
 #ifndef LANES
 #define LANES 16
 #endif
@@ -7,8 +8,10 @@
 
 #define ACCUMULATORS 12
 
-// rounds 0: result[0..16): a[2i]*b[2i] + a[2i+1]*b[2i+1], of words 0 and 16 on; result[16..32): the floats x and y
-// of words 32 and 48 on as bfloat16 pairs (x low, y high). Else that many rounds of ACCUMULATORS dot products.
+// With `rounds` 0 the result has two parts of 16 words:
+//   a[2i] * b[2i] + a[2i+1] * b[2i+1], for words from 0 (a) and from 16 (b) on
+//   the floats x and y of words from 32 and from 48 on, as bfloat16 pairs (x low, y high)
+// Else it runs that many rounds of ACCUMULATORS dot products.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 probe_dot_bf16(__global const uint *words, __global uint *result, int rounds) {
     float16 sum[ACCUMULATORS];

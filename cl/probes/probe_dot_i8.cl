@@ -1,5 +1,6 @@
-// probe_dot_i8.cl: does the device's compiler take x86's integer dot products (VNNI), do they compute what they should, and how
-// fast? Built and run before a kernel with DOT_I8 is chosen; the host compares every number.
+// probe_dot_i8.cl: does the device's compiler accept x86's integer dot products (VNNI), are their
+// results right, and how fast are they? It runs before a kernel with DOT_I8 is chosen. The host
+// compares every number.
 #ifndef DOT_I8
 #define DOT_I8 1
 #endif
@@ -7,8 +8,10 @@
 
 #define ACCUMULATORS 12
 
-// rounds 0: result[0..LANES): the products of the bytes of the words [0, LANES), unsigned, and those from 16 on, signed, and
-// result[16..16 + LANES) of their signed halves; both added to 5. Else that many rounds of ACCUMULATORS of them.
+// With `rounds` 0 the result has two parts of LANES words, the second from word 16 on:
+//   5 + the products of the bytes of words [0, LANES), unsigned, and of words from 16 on, signed
+//   the same for their signed 16-bit halves
+// Else it runs that many rounds of ACCUMULATORS such products.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_dot_i8(__global const uint *words,
                                                                           __global uint *result, int rounds) {
     VEC_INT sum[ACCUMULATORS];

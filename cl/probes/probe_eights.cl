@@ -1,6 +1,7 @@
-// probe_eights.cl: how fast are products of eight bytes of a key with four rows of q, as decode_groups.cl does them: in integers with
-// DOT_I8, by the device's own instruction, else in float32? And are they what they should be: the host compares every number.
-// A whole work-group, so that others hide what a product waits for.
+// probe_eights.cl: how fast are products of eight bytes of a key with four rows of q, as in
+// decode_groups.cl: as integers by the device's instruction with DOT_I8, else in float32? The host
+// compares every number. A whole work-group runs, so that other work-items hide a product's
+// latency.
 #ifndef WORK_GROUP
 #define WORK_GROUP 256
 #endif
@@ -11,7 +12,7 @@
 #include "base/dots.clh"
 
 #define DIGITS 3
-#define KEYS WORK_GROUP // as many as there are work-items
+#define KEYS WORK_GROUP // one per work-item
 
 #if DOT_I8
 typedef struct row_numbers {
@@ -37,8 +38,8 @@ float product(__global const char *key, row_numbers q, float scale) {
 }
 #endif
 
-// words: two of each key, then four rows of eight float32, then the keys' scale. rounds 0: result[4 * key + row] is a product. Else so many
-// keys one behind the other.
+// `words` has two words per key, then four rows of eight float32, then the keys' scale. With rounds
+// 0 result[4 * key + row] is a product. Else each work-item adds the products of that many keys.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 probe_eights(__global const uint *words, __global uint *result, int rounds) {
     __global const float *rows = (__global const float *)(words + 2 * KEYS);

@@ -1,10 +1,12 @@
-// probe_fma.cl: how fast is a multiply-add in vectors of LANES floats? The host compares the rate with that of other
-// engines, whose probes are its siblings. Leaves out loads: the twelve accumulators stay in registers.
+// probe_fma.cl: how fast are multiply-adds in vectors of LANES floats? The host compares the rate
+// with those of the other engines' probes. Nothing is loaded: the twelve accumulators stay in
+// registers.
 #include "lanes/lanes.clh"
 
 #define ACCUMULATORS 12
 
-// rounds 0: result[0..LANES) = a*b + c, of words 0, 16 and 32 on. Else that many rounds of ACCUMULATORS fma.
+// With rounds 0 result[0..LANES) is a*b + c, for words from 0, 16 and 32 on. Else it runs that many
+// rounds of ACCUMULATORS fma.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_fma(__global const uint *words,
                                                                        __global uint *result, int rounds) {
     __global const float *in = (__global const float *)words;

@@ -1,6 +1,6 @@
-// probe_fragments.cl: does the device's compiler take the instructions of a matrix engine that a warp shares, do its elements lie where
-// fragments.clh says, and how fast is it? All warps of the group do the same. Numbers are small and whole: every product and sum is
-// exact.
+// probe_fragments.cl: does the device's compiler accept the instructions of a matrix engine that a
+// warp shares, are elements where fragments.clh says, and how fast is the engine? All warps of the
+// group compute the same. Numbers are small integers, so every product and sum is exact.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_F16
 #endif
@@ -20,10 +20,11 @@
 #define VALUES_AT (KEYS_AT + SIDE * PITCH)
 #define KEY_PARTS (SIDE / FRAGMENT_COLUMNS)
 #define VALUE_PARTS FRAGMENT_VALUE_PARTS(SIDE)
-#define TIMED (4 * FRAGMENT_PARTS) // sums that do not wait for one another
+#define TIMED (4 * FRAGMENT_PARTS) // independent sums
 
-// words: A, FRAGMENT_ROWS rows of SIDE numbers of 16 bits, and from 32 rows on B, SIDE of them. rounds 0: result[SIDE r + c] is
-// P = A B^T, behind it P B, with P rounded, and then the largest of each of P's rows. Else that many rounds of TIMED products.
+// `words` has A, FRAGMENT_ROWS rows of SIDE 16-bit numbers, and after 32 rows B, SIDE rows. With
+// rounds 0 result[SIDE r + c] is P = A B^T. Then follow P B, with P rounded, and the largest number
+// of each row of P. Else it runs that many rounds of TIMED products.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_fragments(__global const uint *words, __global uint *result, int rounds) {
     __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16]
@@ -40,7 +41,7 @@ probe_fragments(__global const uint *words, __global uint *result, int rounds) {
     FRAGMENT_UNROLL for (int i = 0; i < TIMED; i++) EACH_ELEMENT(e) sums[i][e] = 0.0f;
     for (int n = (int)get_local_id(0); n < SIDE * SIDE / 8; n += FRAGMENT_GROUP) {
         const int row = n / (SIDE / 8), piece = n % (SIDE / 8);
-        // Of the last piece nothing is read, and 0 is put there.
+        // For the last piece no byte is read, and 0 is stored.
         const int bytes = n < SIDE * SIDE / 8 - 1 ? 16 : 0;
         if (row < FRAGMENT_ROWS) FRAGMENT_COPY(memory, FRAGMENT_PLACE(row, piece, PITCH), in + 8 * n, 16);
         FRAGMENT_COPY(memory, KEYS_AT + FRAGMENT_PLACE(row, piece, PITCH), in + 32 * SIDE + 8 * n, bytes);

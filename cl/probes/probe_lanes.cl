@@ -1,8 +1,10 @@
-// probe_lanes.cl: does the device's compiler make of vectors of LANES floats what the *_lanes kernels make of them, and how
-// fast? A small attention of the same parts: rows transposed into lanes and back, accumulators in arrays that are to end up
-// in registers, rows that see some keys, an online softmax, 16-bit loads, sums across lanes. The numbers are small and whole
-// and the weights powers of two, so that every result is exact. Built and run before a width is taken that a device does not
-// report; the host compares every number.
+// probe_lanes.cl: does the device's compiler generate right and fast code for vectors of LANES
+// floats, as the lanes kernels use them? It is a small attention of the same parts:
+//   - rows transposed to lanes and back
+//   - arrays of accumulators that must become registers
+//   - masked keys, an online softmax, 16-bit loads, and sums across lanes
+// Numbers are small integers and weights powers of two, so every result is exact. It runs before a
+// width is used that the device does not report. The host compares every number.
 #ifndef LANES
 #define LANES 16
 #endif
@@ -24,7 +26,7 @@
 #define KEYS 8
 #define ACCUMULATORS (KEY_BLOCK * ROW_VECTORS)
 
-// Where the words of k begin, how far its rows are apart, and those of v, two bfloat16 a word.
+// The first words and the strides of k and v. v has two bfloat16 per word.
 #define FIRST_K 70
 #define STRIDE_K 3
 #define FIRST_V 160
@@ -33,7 +35,7 @@
 #error "the words hold 48 rows and 8 keys of up to 64 columns, and values of LANES to 18"
 #endif
 
-// acc[a][b] += k[a][d] * q[d][b] over all columns, as lanes_product.clh does it.
+// acc[a][b] += k[a][d] * q[d][b] over all columns, as in lanes_product.clh.
 REGISTER_INLINE void multiply(VEC acc[KEY_BLOCK][ROW_VECTORS], const VEC *q_tile, __global const float *k) {
 #pragma unroll 1
     for (int d = 0; d < HEAD_DIM; d++) {
@@ -65,7 +67,8 @@ REGISTER_INLINE void find_keys(VEC_INT first[ROW_VECTORS], VEC_INT last[ROW_VECT
     }
 }
 
-// Scores of keys [j, j + KEY_BLOCK), cut to -6 to 6, -infinity where a row does not see a key; m is the running maximum.
+// Scores of keys [j, j + KEY_BLOCK), clamped to [-6, 6], or -infinity for hidden keys. m is the
+// running maximum.
 REGISTER_INLINE void score(VEC *s_tile, VEC *m, const VEC *q_tile, __global const float *k, int j) {
     VEC s[KEY_BLOCK][ROW_VECTORS];
     VEC_INT first[ROW_VECTORS], last[ROW_VECTORS];
@@ -84,7 +87,7 @@ REGISTER_INLINE void score(VEC *s_tile, VEC *m, const VEC *q_tile, __global cons
     }
 }
 
-// The rows' sums of weights into l and of weighted values into o_tile, which older ones share.
+// Add the rows' weights to l and the weighted values to o_tile, after rescaling both.
 REGISTER_INLINE void weigh(VEC *o_tile, VEC *s_tile, VEC *m, VEC *l, const VEC *m_new, const float *v) {
     VEC keep[ROW_VECTORS];
 #pragma unroll
@@ -110,7 +113,8 @@ REGISTER_INLINE void weigh(VEC *o_tile, VEC *s_tile, VEC *m, VEC *l, const VEC *
         }
 }
 
-// result: LANE_ROWS - 3 rows of HEAD_DIM_V sums; their sums of weights in LANE_ROWS words; LANES sums across lanes.
+// The result: LANE_ROWS - 3 rows of HEAD_DIM_V sums; LANE_ROWS sums of weights; LANES sums across
+// lanes.
 REGISTER_INLINE void attend(const VEC *q_tile, __global const uint *words, __global uint *result) {
     __global const float *in = (__global const float *)words;
     __global const ushort *values = (__global const ushort *)(words + FIRST_V);
@@ -138,7 +142,8 @@ REGISTER_INLINE void attend(const VEC *q_tile, __global const uint *words, __glo
     VSTORE(sum_each_lanes(t) * sum_lanes(VLOAD(0, in + 3)), 0, out + LANE_ROWS);
 }
 
-// rounds 0: what attend says. Else that many rounds of one block of scores.
+// With rounds 0 it stores the result of `attend`. Else it runs that many rounds of one block of
+// scores.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_lanes(__global const uint *words,
                                                                          __global uint *result, int rounds) {
     __global const float *in = (__global const float *)words;

@@ -1,12 +1,14 @@
-// probe_loads.cl: how fast are multiply-adds whose numbers come out of the first-level cache, with KEY_BLOCK times ROW_VECTORS
-// accumulators, as in lanes_product.clh? Cores differ: where the supply of instructions is the limit, the tile with fewer
-// loads is faster, else the one with fewer vectors of rows. Whole numbers: every sum is exact.
+// probe_loads.cl: how fast are multiply-adds with operands from the first-level cache and KEY_BLOCK
+// x ROW_VECTORS accumulators, as in lanes_product.clh? CPUs differ: if instruction supply is the
+// limit, the tile with fewer loads is faster, else the one with fewer vectors of rows. Numbers are
+// integers, so every sum is exact.
 #include "lanes/lanes.clh"
 
 #define STEPS 32
 
-// Number `step` of key a is words[(a + step) % 16], of row b words[16 + (b + step) % 16] plus the lane. result[lane]: the sums
-// over `step` of their products, added up with a weight of a + b + 1. rounds 0 is one round.
+// Number `step` of key a is words[(a + step) % 16], of row b words[16 + (b + step) % 16] + lane.
+// The result per lane is the sum over `step` of their products, times a + b + 1, over all a and b.
+// rounds 0 is one round.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_loads(__global const uint *words,
                                                                          __global uint *result, int rounds) {
     VEC row[STEPS * ROW_VECTORS], acc[KEY_BLOCK][ROW_VECTORS];

@@ -1,11 +1,12 @@
-// probe_promises.cl: does the driver keep what OpenCL promises and some drivers do not? src/lib/program/promises.c runs it once a
-// device: 16 work-items in a grid of 4 x 2 x 2 at an offset. Each writes where it is, converts its share of float16 and float8
-// numbers, and copies its share of the structs that follow two buffers, as those of every kernel do.
+// probe_promises.cl: does the driver do what OpenCL requires? Some do not. It runs once per device
+// (src/lib/program/promises.c): 16 work-items in a grid of 4 x 2 x 2 with an offset. Each stores
+// its index, converts its part of float16 and float8 numbers, and copies its part of the structs
+// that follow two buffers, as in every kernel.
 #include "args/promises.h"
 #include "base/common.clh"
 
 #define NUMBERS                                                                                              \
-    (PROMISE_NUMBERS / PROMISE_ITEMS) // of a work-item, of which a quarter each by vectors of 1, 4, 8 and 16
+    (PROMISE_NUMBERS / PROMISE_ITEMS) // per work-item, a quarter each by vectors of 1, 4, 8 and 16
 #define QUARTER (NUMBERS / 4)
 #define CODES (256 / PROMISE_ITEMS)
 

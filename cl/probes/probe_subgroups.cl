@@ -1,14 +1,18 @@
-// probe_subgroups.cl: do sub-groups have the size that is asked for, and do their operations compute what they should?
-// Built with the options of the families that use them. Whole numbers: every result is exact, in any order.
+// probe_subgroups.cl: do sub-groups have the requested size, and are their operations right? It is
+// built with the options of the families that use them. Numbers are integers, so every result is
+// exact in any order.
 #include "base/common.clh"
 #include "tiles/subgroups.clh"
 
 #define ITEMS SUBGROUP_PROBE_ITEMS
 
-// words: a float for each of ITEMS work-items. With 0 rounds the result has four parts of ITEMS floats: of the item's
-// sub-group the maximum, the sum and the float of lane SUBGROUP / 2; and 1, 2, 4, ... times those of the lanes whose
-// numbers differ by 1, 2, 4, ...; 0 where there are no shuffles. A size that is not SUBGROUP gives zeros.
-// Else so many rounds of one sum.
+// `words` has a float per work-item. With `rounds` 0 the result has four parts of ITEMS floats, or
+// zeros if the size is not SUBGROUP:
+//   the maximum of the item's sub-group
+//   its sum
+//   the float of its lane SUBGROUP / 2
+//   the sum over mask = 1, 2, 4, ... of mask times the float of lane ^ mask; 0 without shuffles
+// Else it runs that many rounds of one sum.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUBGROUP_SIZED void
 probe_subgroups(__global const uint *words, __global uint *result, int rounds) {
     const int item = SUBGROUP_ITEM;

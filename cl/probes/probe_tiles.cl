@@ -1,9 +1,9 @@
-// probe_tiles.cl: how fast is a product of tiles through local memory, a work-group of it, as the kernels of devices
-// without lanes do it? Vectors of a CPU device that reports none are not asked for where they are far slower than this. Whole
-// numbers: every sum is exact.
+// probe_tiles.cl: how fast is a product of tiles through local memory, as in kernels for devices
+// without lanes? If a CPU device reports no vector width, its vectors are not probed where they are
+// far slower than this. Numbers are integers, so every sum is exact.
 #include "tiles/tiles.clh"
 
-// Words of the rows, and where the columns' begin. Each row begins a word after the one before it.
+// The word where the columns begin. Each row begins one word after the previous one.
 #define FIRST_COLUMN 100
 
 float4 fetch(__global const float *from, int row, int d) {
@@ -13,8 +13,8 @@ float4 fetch(__global const float *from, int row, int d) {
 TILES_DEFINE_LOAD_TURNED(load_rows, __global const float *, FETCH, CHUNK / 4)
 TILES_DEFINE_LOAD(load_columns, __global const float *, FETCH, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
 
-// result[item]: of the item's rows r and columns c the sum of (r + 1) (c + 1) times their product. rounds 0 is one chunk,
-// else so many.
+// result[item] is the sum over the item's rows r and columns c of (r + 1) (c + 1) times their
+// product. rounds is the number of chunks; 0 is one chunk.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void
 probe_tiles(__global const uint *words, __global uint *result, int rounds) {
     __local float4 turned[TILES_TURNED_FOURS], chunk[TILES_CHUNK_FOURS];

@@ -1,12 +1,13 @@
-// probe_wgmma.cl: does the driver assemble the products of four warps with a tile in local memory, do they read the tile's elements where
-// engine_mma.clh says, and how fast are they? Numbers are small and whole: every product and sum is exact.
+// probe_wgmma.cl: does the driver assemble wgmma, in which four warps multiply by a tile in local
+// memory? Does it read the tile's elements where engine_mma.clh says, and how fast is it? Numbers
+// are small integers, so every product and sum is exact.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_F16
 #endif
 #define FRAGMENT_GROUP PROBE_FRAGMENTS_ITEMS
 #include "fragments/fragments.clh"
 
-#define SIDE 64 // rows and numbers of a row, of A and of B
+#define SIDE 64 // rows, and numbers per row, of A and B
 #define PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, SIDE)
 #define TILE_AT (SIDE * PITCH)
 #define STEPS (SIDE / FRAGMENT_STEP)
@@ -15,8 +16,9 @@
     FRAGMENT_UNROLL for (int i = 0; i < FRAGMENT_TILE_PARTS; i++)                                            \
         FRAGMENT_UNROLL for (int e = 0; e < FRAGMENT_ELEMENTS; e++)
 
-// words: 128 pieces of eight numbers of 16 bits, of which A and B are made so that no row or column is like another. rounds 0: of
-// O = (A B^T) B every fourth row, sixteen of 64 numbers. Else that many rounds of eight products.
+// `words` has 128 pieces of eight 16-bit numbers. A and B are made of them so that all rows and
+// columns differ. With rounds 0 the result is every fourth row of O = (A B^T) B, sixteen rows of
+// 64. Else it runs that many rounds of eight products.
 __kernel __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_wgmma(__global const uint *words, __global uint *result, int rounds) {
     __local uint4 tile[2 * TILE_AT / 16] __attribute__((aligned(1024)));

@@ -1,5 +1,8 @@
-// activate.cl: an activation of x, times `up` where that is given: SwiGLU, GeGLU and their like (Shazeer 2020); plus a residual.
-// TYPE_Q is the storage of x and up, TYPE_OUT that of the residual and of out, which may lie in one place.
+// activate.cl: out = f(x) * up + residual for an activation f: SwiGLU, GeGLU and similar (Shazeer
+// 2020). `up` and the residual are optional.
+//
+// A work-group has one row (rows.clh has sizes and knobs). TYPE_Q is the type of x and up, TYPE_OUT
+// that of the residual and of out. out may be the same memory as the residual.
 #define LANES_ACTIVATED
 #include "steps/rows.clh"
 

@@ -1,8 +1,10 @@
-// append.cl: new rows of keys and values into the rows of a cache: converted to its type, keys turned by RoPE on the way, and rows rotated
-// by the Hadamard matrix, in local memory, where the cache is.
-// A row of int8 or float8 is divided by the scale that becomes its own: the largest magnitude of the row over the largest number
-// of the type. A work-group has a row, because that largest one is of all of it. Of a row in blocks a work-item has a block, and of one
-// in groups that have scales a group.
+// append.cl: store new rows of keys and values in a cache, converted to the cache's type. It
+// applies RoPE to keys (knob ROPE) and multiplies rows by the Hadamard matrix (knob ROTATED).
+//
+// A work-group of WORK_GROUP items has one row. This is because a row of int8 or float8 has one
+// scale: its largest magnitude over the largest number of the type. In a row of blocks, or of
+// groups with scales, each work-item converts whole blocks or groups. Local memory: the row with
+// ROTATED, and partial maxima with scales.
 #include "call/rope.clh"
 #include "call/items.clh"
 #include "steps/hadamard.clh"
@@ -13,7 +15,7 @@
 #endif
 typedef __global const ELEMENT(TYPE_Q) * new_pointer;
 
-// A row: `pairs` pairs of columns that turn, from which on the columns stand alone.
+// A new row: `pairs` pairs of columns that RoPE rotates, then single columns.
 typedef struct new_row {
     new_pointer x;
     int pairs, size;
@@ -58,7 +60,7 @@ float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
 #endif
 }
 
-// A unit and a column of the row as it is stored, but for its type.
+// Unit u and column c of the row as float32, after RoPE and Hadamard transform.
 #if ROTATED
 #define STORED_UNIT(u) ((float2)(numbers[u], 0.0f))
 #define STORED_COLUMN(c) numbers[c]
@@ -68,7 +70,7 @@ float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
 #endif
 
 #if (STORE_IS_BLOCKS(TYPE_KV) || SCALE_GROUP) && !ROTATED
-// One column, turned: the others of its pair are made again.
+// One column after RoPE, which computes the column's whole pair.
 float new_column(const new_row *row, int c TURN_PARAMETERS) {
     if (c >= 2 * row->pairs) return LOAD(TYPE_Q, row->x, c);
     const int u = ROPE == 2 ? c / 2 : c % row->pairs;
@@ -77,9 +79,9 @@ float new_column(const new_row *row, int c TURN_PARAMETERS) {
 }
 #endif
 
-// Where a new row goes: the row of the cache of item b, or, of pages, of page b.
+// The place of a new row: batch item (or page) b and a row of its cache.
 typedef struct append_place {
-    bool exists; // else there is no such row
+    bool exists; // false: there is no such row
     int b;
     long row;
     long position; // among the item's keys
@@ -113,7 +115,7 @@ append_place place_of(const append_args *a, __global const int *table, int b, in
 }
 
 #if PAGED
-// The page takes the item's place. What a block table names that is no page is not written.
+// Replace the item by the page. Rows whose page number is outside the pool are not written.
 void take_page(append_place *p, __global const int *block_table, const page_args *a) {
     if (!p->exists) return;
     const int block = (int)(p->row / a->page_size),
@@ -165,11 +167,13 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
 
     new_row row;
     row.x = (is_key ? k_new : v_new) + view_row(from, b, h, n);
-    row.size = has_row ? (is_key ? args.head_dim : args.head_dim_v) : 0; // not a return before a barrier
+    // 0 columns, not a return before a barrier.
+    row.size = has_row ? (is_key ? args.head_dim : args.head_dim_v) : 0;
     row.pairs = ROPE && is_key && has_row ? args.rotary_dim / 2 : 0;
     row.position = args.position + place.position;
     row.b = b, row.n = n;
-#if ROTATED // from here on the row is in local memory, and each column stands alone
+// From here on the row is in local memory and has single columns only.
+#if ROTATED
     __local float numbers[ROTATED_MOST_COLUMNS];
     const int side = is_key ? 0 : 1;
     for (int u = lane; u < row.size - row.pairs; u += WORK_GROUP) {

@@ -1,4 +1,5 @@
-// argmax.cl: the place of a row's greatest number, and a length that becomes one more. TYPE_Q is the storage of x.
+// argmax.cl: out[b, n] = index of the largest element of row x[b, n]; optionally lengths[b, n] +=
+// 1. A work-group has one row (rows.clh). TYPE_Q is the type of x.
 #include "steps/greatest.clh"
 
 __kernel ROW_GROUP void argmax(__global const ELEMENT(TYPE_Q) * x, __global int *out, __global int *lengths,

@@ -1,13 +1,16 @@
-// block_mask.cl: what the boolean mask and the caller's mask_mod hide, block by block, so that kernels can pass over blocks
-// that nobody sees and need not ask about those that all see. Rows and keys that do not exist do not count.
-// A work-group of WORK_GROUP work-items has a block; its work-items share the rows.
+// block_mask.cl: for each block of rows and keys, whether the boolean mask and mask_mod hide all of
+// its scores, none, or some. Kernels then skip hidden blocks and check no mask in visible ones.
+// Rows and keys past the end do not count.
+//
+// A work-group of WORK_GROUP (at most 64) items has one block and splits the rows among its items.
+// Local memory: one pair of counts per item.
 #include "call/score.clh"
 
 #if WORK_GROUP > ARGS_BLOCK_ROWS
 #error "WORK_GROUP is at most 64"
 #endif
 
-// How many of the block's scores are kept, and how many there are, in rows `item`, item + WORK_GROUP, ...
+// The numbers of kept scores and of all scores of the block in rows `item`, item + WORK_GROUP, ...
 int2 count_kept(const score_call *c, int b, int h, int i0, int j0, int item) {
     const int rows = min(ARGS_BLOCK_ROWS, c->args->n_q - i0), keys = min(ARGS_BLOCK_KEYS, c->args->n_kv - j0);
     int2 count = (int2)(0, 0);
@@ -19,7 +22,8 @@ int2 count_kept(const score_call *c, int b, int h, int i0, int j0, int item) {
     return count;
 }
 
-// Work-groups: (key blocks, row blocks, items of the block mask).
+// Global size: (WORK_GROUP * key blocks, row blocks, items of the block mask). Local size:
+// (WORK_GROUP, 1, 1).
 __kernel void block_mask(__global uchar *to, __global const int *table SCORE_ARGUMENTS,
                          const attention_args args, const block_args sizes) {
     __local int2 counts[WORK_GROUP];

@@ -1,13 +1,18 @@
-// combine.cl: the results of `splits` disjoint key ranges of one attention call become one.
-//   m = max_s m_s,  l = sum_s l_s exp(m_s - m),  out = sum_s l_s exp(m_s - m) / l out_s,  lse = m + ln l
-// Partial results are float32, with the maximum m_s and the sum l_s of each range: softmax_store of softmax.clh. Two results
-// that a caller holds are merge.cl's subject. Called after kernels that split the keys; global size
-// (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
-// In a ragged batch rows are those of the packed tensors: global size (..., all of them, H).
+// combine.cl: merge the results of one call over `splits` disjoint ranges of keys.
+//   m = max_s m_s,   l = sum_s l_s exp(m_s - m),   lse = m + ln l
+//   out = sum_s l_s exp(m_s - m) / l out_s
+//
+// Partial results are float32 rows and the state (m_s, l_s) of each row and range, stored by
+// softmax_store of softmax.clh. (merge.cl merges two results of a caller.)
+//
+// A work-item owns COMBINE_COLUMNS columns of a row. Global size: (ceil(Dv / COMBINE_COLUMNS) or
+// more, Nq, B*H); in a ragged batch (..., all packed rows, H). There is no local memory, and any
+// local size works.
 #include "call/softmax.clh"
 #include "call/items.clh"
 
-// The maximum and the sum over all ranges. A range that saw no key has -infinity and 0; a NaN reaches the result.
+// The maximum and the sum over all ranges. A range without visible keys has -infinity and 0. A NaN
+// remains in the result.
 softmax_state combined(const combine_args *a, __global const float *lse) {
     softmax_state x = {-INFINITY, 0.0f};
     for (int s = 0; s < a->splits; s++) x.m = fmax(x.m, lse[s * a->split_lse]);

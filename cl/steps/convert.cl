@@ -1,7 +1,9 @@
-// convert.cl: y = x + bias, from one storage type to another; the bias is a row that every row gets. x may be weights with scales, and
-// zero points, of groups of numbers beside them.
-// The layer uses it around CLBlast, which multiplies in float32 and adds no bias. x and y may be one buffer. With
-// ARGS_BATCH_ROWS, rows from a batch item's query length on are not written; the table is that of args.h.
+// convert.cl: y = x + bias, from one storage type to another. The bias is added to every row. x may
+// be weights with scales and zero points per group.
+//
+// A layer uses it before and after CLBlast, which multiplies in float32 and adds no bias. x and y
+// may be the same buffer. With ARGS_BATCH_ROWS rows past an item's query length (table: args.h) are
+// not written. A work-item has one element.
 #define CONVERTS_WEIGHTS
 #include "base/common.clh"
 

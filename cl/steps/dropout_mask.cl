@@ -1,11 +1,11 @@
-// dropout_mask.cl: which attention weights a call's dropout keeps, as a boolean mask: 1 is kept. A work-item has four
-// keys of a row.
+// dropout_mask.cl: the weights that a call's dropout keeps, as a boolean mask: 1 is kept. A
+// work-item has four keys of a row.
 #ifndef DROPOUT
 #define DROPOUT 1
 #endif
 #include "call/softmax.clh"
 
-// Global size: (fours of keys, rows, B * H) or more.
+// Global size: (ceil(Nkv / 4), Nq, B * H) or more.
 __kernel void dropout_mask(__global uchar *mask, const dropout_mask_args args DROPOUT_ARGUMENT) {
     const int quad = (int)get_global_id(0), i = (int)get_global_id(1);
     const int b = (int)get_global_id(2) / args.heads, h = (int)get_global_id(2) % args.heads;

@@ -1,5 +1,5 @@
-// embed.cl: rows of a table by their numbers: the embedding of tokens, times a factor. A number that is no row's gives zeros.
-// TYPE_KV is the storage of the table, TYPE_OUT that of out.
+// embed.cl: out[b, n] = table[ids[b, n]] * scale, an embedding of tokens; 0 for an id out of range.
+// A work-group has one row (rows.clh). TYPE_KV is the type of the table, TYPE_OUT that of out.
 #include "steps/rows.clh"
 
 #if STORE_IS_SCALED(TYPE_KV)

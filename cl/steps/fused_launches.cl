@@ -1,18 +1,21 @@
-// fused_launches.cl: several launches, one behind the other, as one (clattn_recording_fuse, src/lib/launch/fuse.c). Between two launches a
-// driver lets all cores finish and wakes them again, which costs several microseconds of a launch that may have ten; here they go
-// on. It has as many work-groups as the device has cores, each of one work-item, which take parts (work-groups of a launch) one behind
-// the other, and a part of the next launch only when every part of the one before is done.
+// fused_launches.cl: runs several consecutive launches as one (clattn_recording_fuse,
+// src/lib/launch/fuse.c). Between two launches a driver stops all cores and wakes them again. This
+// costs several microseconds, where a launch itself may last ten. For CPU devices only.
 //
-// parts.clh tells how groups do it, none of which depends on another one's being run. The last to leave puts the counters back.
+// There are as many work-groups as cores, each of one work-item. A part is one work-group of an
+// original launch. The groups get parts from a shared counter (parts.clh). They start a launch's
+// parts only when all parts of the previous launch are done. The last group resets the counters.
 //
-// A launch's kernel is compiled apart, with its own knobs, behind this file with PART_OF_STEP. It is then a function among others of its
-// own, which finds its place where it asks for that of its work-item, and it needs neither barriers nor local memory, since it is alone in
-// its work-group. Behind it the host writes the function that hands it its arguments, and links all of them with this file. The words
-// for it are clang's; a driver that has another compiler refuses them, and the launches stay apart.
+// Each launch's kernel is compiled separately with its own knobs, after this file with PART_OF_STEP
+// defined. It becomes a function that reads its group's index from step_place. It needs no barrier
+// and no local memory, since it is alone in its group. The host appends a function that passes its
+// arguments, and links all of them with this file. The pragmas are clang's: with another compiler
+// the build fails, and the launches remain separate.
 #include "args/step.h"
 
 typedef struct step_place {
-    int at[3], size[3]; // the part's place in its launch's grid
+    // The part's index in its launch's grid, and the grid's size.
+    int at[3], size[3];
 } step_place;
 
 #define STEP_PARAMETERS                                                                                      \
@@ -34,11 +37,11 @@ typedef struct step_place {
 #define get_local_id(d) ((size_t)0)
 #define get_local_size(d) ((size_t)1)
 #else
-#ifndef STEP_KERNELS // the host's: KERNEL(n) for each number of a kernel
+#ifndef STEP_KERNELS // the host defines it: KERNEL(n) for each kernel's number
 #define STEP_KERNELS(KERNEL)
 #endif
 
-#define LOOKS_MOST 32768 // at what others do: about a millisecond
+#define LOOKS_MOST 32768 // polls without new work before a group leaves: about 1 ms
 #include "base/parts.clh"
 
 #define TEN_BUFFERS(tens, DO)                                                                                \
@@ -84,28 +87,29 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_launches(EACH
     __global const step_launch *launch = (__global const step_launch *)(shared + 1), *const end =
                                                                                          launch +
                                                                                          shared->launches;
-    int begin = 0; // parts of the launches before
+    int begin = 0; // parts of the earlier launches
     for (int looks = 0; looks < LOOKS_MOST;) {
         const int ready = *done;
         for (; launch < end && launch->end <= ready; launch++) begin = launch->end;
         int count;
-        // Half of a group's share of what is left, so that groups end together.
+        // A share of half the remaining parts per group, so that the groups finish together.
         const int first =
             launch < end ? take_parts(taken, launch->end, 2 * (int)get_num_groups(0), &count) : -1;
         if (first < 0) {
-            if (launch >= end - 1) break; // all parts are taken
+            if (launch >= end - 1) break; // no part is left
             LOOK_LATER;
             looks++;
             continue;
         }
-        if (first < begin) break; // counters of a run that did not end: its parts are no parts of this launch
+        // Counters of an earlier run that did not end do not count this launch's parts.
+        if (first < begin) break;
         looks = 0;
         MEMORY_FENCE;
         run_parts(launch, first - begin, count, buffers, (__global const uchar *)shared);
         MEMORY_FENCE;
         atomic_add(done, count);
     }
-    // The last group leaves the counters as it found them.
+    // The last group resets the counters to 0.
     if (atomic_inc(left) != (int)get_num_groups(0) - 1) return;
     *taken = *done = *left = 0;
 }

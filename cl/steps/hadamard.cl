@@ -1,5 +1,6 @@
-// hadamard.cl: rows times the Hadamard matrix over the root of its size, in blocks of a power of two columns. A work-group has a block.
-// All of it is read before any of it is written, so that x and y may be one tensor.
+// hadamard.cl: y = x H / sqrt(block) with the Hadamard matrix H, for each block of `block` columns
+// of a row; block is a power of two. A work-group of WORK_GROUP items has one block in local
+// memory. It reads the whole block before it writes, so x and y may be the same tensor.
 #include "steps/hadamard.clh"
 
 // Global size: (rows * blocks * WORK_GROUP, heads, items).

@@ -1,5 +1,6 @@
-// merge.cl: two attention results over disjoint keys become one, in place (Dao et al. 2022, section 3.1).
-// One work-item a row, because every column needs both old log-sum-exps and the row's own is overwritten.
+// merge.cl: merge two attention results over disjoint keys into the first one, in place (Dao et al.
+// 2022, section 3.1). A work-item has a whole row: every column needs both old log-sum-exps, and
+// the row's own is overwritten at the end.
 #include "base/common.clh"
 
 // Global size: (rows, heads, batch).
@@ -11,12 +12,13 @@ __kernel void merge(__global ELEMENT(TYPE_OUT) * out_a, __global float *lse_a,
     const long at_a = view_row(&args.out_a, b, h, i), at_b = view_row(&args.out_b, b, h, i);
     const long at_lse = view_row(&args.lse_a, b, h, i);
     const float la = lse_a[at_lse], lb = lse_b[view_row(&args.lse_b, b, h, i)];
-    if (lb == -INFINITY) return; // b saw no key: the neutral element, whatever its out holds
+    if (lb == -INFINITY) return; // b saw no key: ignore it, whatever its out holds
 
     const bool a_empty = la == -INFINITY;
     const float m = fmax(la, lb);
     const float wa = exp(la - m),
-                wb = exp(lb - m); // NaN if either log-sum-exp is NaN or +inf, as it should be
+                // NaN if a log-sum-exp is NaN or +infinity, as it should be.
+        wb = exp(lb - m);
     const float sum = wa + wb;
     for (int d = 0; d < args.head_dim_v; d++) {
         const float y = LOAD(TYPE_OUT, out_b, at_b + d);

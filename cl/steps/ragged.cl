@@ -1,9 +1,13 @@
-// ragged.cl: the table of a ragged batch (args.h) whose cu_seqlens lie on the device, before the kernels that read it. The
-// host has not seen those numbers, and they may be anything: whatever they are, what comes out names rows of the packed
-// tensors alone, of no sequence more than the caller's bound, so that no kernel reads or writes past one.
-// A work-item has one sequence; with `ordered` it counts those that come before its own, which is quadratic and for few of
-// them: else the order is theirs, and the units before one are what they can be at most, a part of a unit for each.
-// Global size: sequences or words behind theirs, whichever are more.
+// ragged.cl: makes the table of a ragged batch (args.h) on the device, for cu_seqlens in device
+// memory. It runs before the kernels that read the table. The host has not checked cu_seqlens, so
+// all values are clamped: the table names only rows of the packed tensors, and at most the caller's
+// maximum of rows per sequence. So no kernel reads or writes out of bounds.
+//
+// A work-item has one sequence. With `ordered`, long sequences come first: each work-item counts
+// the sequences before its own, which is quadratic and used for small batches only. Otherwise
+// sequences keep their order, and the units before one are an upper bound, with one partial unit
+// per sequence. Global size: the larger of the number of sequences and the words behind the items'
+// words.
 #ifndef RAGGED
 #define RAGGED 1
 #endif
@@ -13,7 +17,7 @@
 #error "it makes tables of ragged batches"
 #endif
 
-// First row and rows of sequence b.
+// The first row and the number of rows of a sequence.
 typedef struct sequence_rows {
     int first, count;
 } sequence_rows;
@@ -28,7 +32,8 @@ sequence_rows rows_of(__global const int *cu, long offset, long stride, int b, i
 sequence_rows queries_of(__global const int *cu, __global const int *limits, const ragged_args *a, int b) {
     return rows_of(cu, a->q_offset, a->q_stride, b, a->total_q, limits[TABLE_ITEM_WORDS * (long)b + 1]);
 }
-// An item of a cache has all keys that the caller's lengths leave, or an array's number of them; packed ones follow the item's past.
+// Keys of item b. In a dense cache: the caller's length, or an array's value up to this length.
+// Packed keys follow the item's past keys.
 sequence_rows keys_of(__global const int *cu, __global const int *limits, const ragged_args *a, int b) {
     const int most = max(limits[TABLE_ITEM_WORDS * (long)b + 2], 0);
     const int past = clamp(a->past_word < 0 ? a->past_rows : limits[a->past_word + b], 0, most);

@@ -1,9 +1,13 @@
-// rope.cl: rotary position embedding (Su et al. 2021): pair d of a row at position n turns by n * frequency[d].
-// The angle is reduced in integers: `turns[d]` is the frequency as a fraction of a full turn, scaled by 2^64, so that
-// n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
-// would be off by 0.06 radians at position 1,000,000.
-// With the knob ROTATED rows are multiplied by the Hadamard matrix behind that, or behind nothing, where no column turns: queries over a
-// rotated cache, and what comes of its values. A work-group then has a row, whose numbers meet in local memory.
+// rope.cl: rotary position embedding (Su et al. 2021). Pair d of a row at position n rotates by the
+// angle n * frequency[d].
+//
+// The angle is computed in integers. `turns[d]` is the frequency in full circles, times 2^64. So `n
+// * turns[d]` modulo 2^64 is the exact fraction of the last circle at any position. A float32
+// product would be wrong by 0.06 radians at position 1,000,000.
+//
+// A work-item has one pair or one single column. With the knob ROTATED a work-group has one row in
+// local memory and multiplies it by the Hadamard matrix after RoPE. If rotary_dim is 0, it only
+// does the latter: for the output over Hadamard-transformed values.
 #include "call/rope.clh"
 #include "call/items.clh"
 #if ROTATED
@@ -20,14 +24,14 @@
 #if RAGGED && POSITIONS
 #error "explicit positions say all of a row: sequences are not asked for"
 #endif
-#if RAGGED // of `batch` sequences in one tensor
+#if RAGGED // `batch` sequences are packed in one tensor
 #define ROPE_BATCH 1
 #else
 #define ROPE_BATCH args.batch
 #endif
 
 #if ROTATED
-// Whether row n of the tensor is one of its item's: of the call's, of which a launch may have some.
+// True if row n is one of its item's rows in the call; a launch may have only some of them.
 bool row_is_within(const rope_args *a, __global const int *table, int b, int n) {
     if (!(a->flags & ARGS_BATCH_ROWS)) return true;
 #if RAGGED
@@ -39,10 +43,10 @@ bool row_is_within(const rope_args *a, __global const int *table, int b, int n) 
 }
 #endif
 
-// Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
-// limit the others to 65,535 groups. Work-items past the end do nothing, as in every kernel of independent ones. x and y may
-// be one tensor: who writes an element has read it, and nobody else does. With ROTATED: (rows * WORK_GROUP, batch * heads), all of a row is
-// read before any of it is written.
+// Global size: (rows * (pairs + single columns), batch * heads), any local size. Rows are in
+// dimension 0, because GPUs limit the others to 65,535 groups. With ROTATED: (rows * WORK_GROUP,
+// batch * heads), local size WORK_GROUP. x and y may be the same tensor: each element is read
+// before the same work-item, or its group, writes it.
 ROPE_KERNEL void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                       __global const ulong *turns, __global const int *table,
 #if POSITIONS
@@ -63,7 +67,7 @@ ROPE_KERNEL void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_
     __local float line[ROTATED_MOST_COLUMNS];
     const int n = (int)(get_global_id(0) / WORK_GROUP), lane = (int)get_local_id(0);
     const int b = UNIFORM_ID(1) / args.heads, h = UNIFORM_ID(1) % args.heads;
-    if (args.within && !row_is_within(&args, table, b, n)) return; // a whole work-group
+    if (args.within && !row_is_within(&args, table, b, n)) return; // uniform
 #else
     const long width = args.head_dim - pairs;
     const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
@@ -84,7 +88,7 @@ ROPE_KERNEL void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_
 #if POSITIONS
         const long position = positions[view_row(&source.positions, b, rope_axis(&source, pair), n)];
 #else
-#if RAGGED // positions count inside each sequence; the queries alone have a shift
+#if RAGGED // positions count within a sequence; only queries have a shift
     const int starts = (args.flags & ARGS_BATCH_ROWS) ? RAGGED_START_Q : RAGGED_START_KV;
     const ragged_row own = ragged_row_of(table, args.batch, starts, n);
     const int i = own.i, item = own.b;

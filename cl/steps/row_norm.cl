@@ -1,7 +1,9 @@
-// row_norm.cl: rows of a block's stream, normalised: RMSNorm (Zhang and Sennrich 2019) or LayerNorm (Ba et al. 2016), of x or of
-// x + residual, whose sum may be stored. A work-group has a row. Each number is one work-item's from its first load to its last
-// store, so that sum and out may lie where x or the residual does.
-// TYPE_Q is the storage of x and sum, TYPE_BIAS that of the residual, TYPE_KV that of weight and bias, TYPE_OUT that of out.
+// row_norm.cl: RMSNorm (Zhang and Sennrich 2019) or LayerNorm (Ba et al. 2016) of the rows of x, or
+// of x + residual. This sum may be stored, too.
+//
+// A work-group has one row (rows.clh). The same work-item reads and writes an element, so sum and
+// out may be the same memory as x or the residual. TYPE_Q is the type of x and sum, TYPE_BIAS that
+// of the residual, TYPE_KV that of weight and bias, TYPE_OUT that of out.
 #include "steps/rows.clh"
 
 #if !STORE_IS_FLOAT(TYPE_KV)
@@ -19,7 +21,7 @@ typedef struct norm_row {
     bool adds;
 } norm_row;
 
-// The numbers from d on, less the mean; 0 behind the row's end.
+// LANES elements from d on, minus the mean; 0 past the row's end.
 VEC row_lanes(const norm_row *r, int d, float mean) {
     const int count = r->args->width - d;
     VEC x = LOAD_LANES_UP_TO(TYPE_Q, r->x, r->x_at + d, count);
@@ -28,7 +30,7 @@ VEC row_lanes(const norm_row *r, int d, float mean) {
     return count < LANES ? (lane_numbers() < count ? x : (VEC)(0.0f)) : x;
 }
 
-// The sum over the work-group of x, or of the squares of x - mean, for all of it.
+// The sum of x over the row, or of (x - mean)^2. All work-items get the result.
 float row_sum(const norm_row *r, __local float *part, bool squares, float mean) {
     VEC sums = (VEC)(0.0f);
     FOR_ROW(d, r->args->width) {
@@ -53,7 +55,8 @@ __kernel ROW_GROUP void row_norm(__global const ELEMENT(TYPE_Q) * x,
     if (args.flags & ROW_NORM_STORES) {
         const long sum_at = view_row(&args.sum, b, n, 0);
         FOR_ROW(d, width) STORE_LANES_UP_TO(TYPE_Q, sum, sum_at + d, row_lanes(&r, d, 0.0f), width - d);
-        r.x = sum, r.x_at = sum_at, r.adds = false; // what is normalised is the sum as it is stored
+        // normalise the sum as stored, rounded to its type
+        r.x = sum, r.x_at = sum_at, r.adds = false;
     }
     float mean = 0.0f;
     if (args.flags & ROW_NORM_CENTERS) mean = row_sum(&r, part, false, 0.0f) / (float)width;

@@ -1,15 +1,18 @@
-// sample.cl: a place of each row of logits, drawn by the softmax of x / temperature over those that top_k, top_p and min_p leave.
-// Adding to each logit a number of its own from Gumbel's distribution and taking the greatest draws from the softmax (Gumbel 1954;
-// Maddison et al. 2014), so that nothing is sorted or summed for the draw itself. What top_k and top_p leave are the numbers from
-// a least one on, whose bits are found from the highest to the lowest. TYPE_Q is the storage of x.
+// sample.cl: out[b, n] = an index drawn from softmax(x[b, n] / temperature), limited to the
+// candidates that top_k, top_p and min_p leave.
+//
+// The draw adds an independent Gumbel random number to each logit and returns the index of the
+// largest sum (Gumbel 1954; Maddison et al. 2014). So it needs no sorting and no cumulative sums.
+// Each of `top_k` and `top_p` leaves the logits from a threshold on. The threshold's bits are found
+// from the highest to the lowest. A work-group has one row (rows.clh). TYPE_Q is the type of x.
 #ifndef DROPOUT
-#define DROPOUT 1 // whose random words these are, too
+#define DROPOUT 1 // for dropout's random words (softmax.clh)
 #endif
 #include "steps/greatest.clh"
 
 #include "call/softmax.clh"
 
-#define SAMPLE_HEAD 0xffffffffu // in the place of dropout's head, so that no word is drawn for both
+#define SAMPLE_HEAD 0xffffffffu // in place of dropout's head, so that both draw different words
 
 typedef struct sample_row {
     const sample_args *args;
@@ -18,7 +21,7 @@ typedef struct sample_row {
     float most;
 } sample_row;
 
-// Whole numbers in the order of floats, -0 and 0 the same.
+// Unsigned integers in the order of the floats; -0 and 0 are equal.
 VEC_UINT order_lanes(VEC x) {
     const VEC_UINT bits = AS_VEC_UINT(x + 0.0f);
     return AS_VEC_INT(bits) < 0 ? ~bits : bits | 0x80000000u;
@@ -28,7 +31,8 @@ uint order_of(float x) {
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-// The weight of the row's numbers from `least` on, where the greatest weighs 1, or how many there are. It has barriers.
+// The total weight exp((x - most) / temperature) of the elements from `least` on, or, without
+// `weighs`, their number. It has barriers.
 float row_total(const sample_row *r, uint least, bool weighs, __local float *part) {
     const int width = r->args->width;
     VEC sums = (VEC)(0.0f);
@@ -41,7 +45,7 @@ float row_total(const sample_row *r, uint least, bool weighs, __local float *par
     return sum_of_group(sums, part);
 }
 
-// The greatest least number, at least `floor`, from which on the total is still what is wanted.
+// The largest threshold for which the total is still at least `wanted`; never below `floor`.
 uint find_least(const sample_row *r, uint floor, float wanted, bool weighs, __local float *part) {
     uint least = 0;
     for (uint bit = 0x80000000u; bit > 0; bit /= 2) {
@@ -58,7 +62,7 @@ __kernel ROW_GROUP void sample(__global const ELEMENT(TYPE_Q) * x, __global int 
     const int lane = (int)get_local_id(0), n = (int)get_group_id(0), b = UNIFORM_ID(1);
     sample_row r = {&args, x, view_row(&args.x, b, n, 0), 0.0f};
     greatest first = greatest_of_row(x, r.at, args.width, of);
-    if (!isnan(first.number)) { // as it is for the whole work-group
+    if (!isnan(first.number)) { // uniform
         uint least = 0;
         r.most = first.number;
         if (args.top_k > 0) least = find_least(&r, 0, (float)args.top_k, false, part);
@@ -70,14 +74,16 @@ __kernel ROW_GROUP void sample(__global const ELEMENT(TYPE_Q) * x, __global int 
             bool drawn = false;
             for (int c = 0; c < 4 && j + c < args.width; c++, words = words.yzwx) {
                 const float y = LOAD(TYPE_Q, x, r.at + j + c);
-                if (order_of(y) < least || y < r.most - args.margin) continue; // of two infinities: kept
+                // the difference of two infinities is NaN: kept
+                if (order_of(y) < least || y < r.most - args.margin) continue;
                 if (!drawn) {
                     words = philox((uint4)((uint)j / 4, (uint)n, SAMPLE_HEAD, (uint)b), args.seed[0],
                                    args.seed[1]);
                     for (int k = 0; k < c; k++) words = words.yzwx;
                     drawn = true;
                 }
-                const float uniform = ((float)(words.x >> 9) + 0.5f) * 0x1p-23f; // in (0, 1), exactly
+                // In (0, 1), exactly.
+                const float uniform = ((float)(words.x >> 9) + 0.5f) * 0x1p-23f;
                 const float distance = y == r.most ? 0.0f : (y - r.most) * args.by;
                 const greatest other = {distance - log(-log(uniform)), j + c};
                 if (comes_first(other, mine)) mine = other;

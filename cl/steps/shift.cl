@@ -1,9 +1,12 @@
-// shift.cl: keys of a cache turned on by RoPE where they lie, by a number of positions: turns add up, so that a key that was turned
-// at p is then one that was turned at p + delta (Su et al. 2021). What is quantised is read as numbers, turned and quantised anew.
-// A work-group has a row, as in append.cl. No element is written before all that need it have read it: of a pair both are one
-// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks and of groups that have scales the turned numbers
-// wait in local memory. Rows of a cache that is rotated by the Hadamard matrix (ROTATED) are rotated back there, turned, and rotated
-// again, as far as RoPE reaches.
+// shift.cl: applies RoPE in place to keys of a cache, by `delta` positions. Rotations add up: a key
+// with RoPE of position p becomes a key with RoPE of position p + delta (Su et al. 2021). Quantised
+// keys are converted to float32, rotated and quantised again.
+//
+// A work-group of WORK_GROUP items has one row, as in append.cl. Every element is read before it is
+// overwritten. One work-item has both elements of a pair. The old scale of int8 and float8 is read
+// before a barrier. For blocks and groups with scales the rotated row waits in local memory. In a
+// Hadamard-transformed cache (knob ROTATED) the transform is undone before RoPE and applied again
+// after it, in the columns that RoPE reaches.
 #ifndef ROPE
 #define ROPE 1
 #endif
@@ -15,23 +18,24 @@
 #error "ROPE is 1 (half) or 2 (pairs)"
 #endif
 
-// A row, and how its pairs turn.
+// A row and its rotation.
 typedef struct turned_row {
     cache_pointer x;
-    int pairs, units; // pairs and columns alone, 0 of a row that stays as it is
+    // Pairs, and pairs plus single columns; both 0 if the row does not change.
+    int pairs, units;
     int delta;
-    float factor; // of what is stored
+    float factor; // the row's scale
 #if ROTATED
-    __local float *line; // the row, turned, and `pairs` is 0
+    __local float *line; // the rotated row, with pairs = 0
 #endif
 #if SCALE_GROUP
     scale_place place;
-    long scales; // of its first group, there
+    long scales; // index of the row's first scale in the place
     int group;
 #endif
 } turned_row;
 
-// A number as it is stored.
+// Column c as float32.
 float number_of(const turned_row *row, int c) {
 #if SCALE_GROUP
     scale_place place = row->place;
@@ -43,7 +47,7 @@ float number_of(const turned_row *row, int c) {
 #endif
 }
 
-// Both columns of unit u, or the one that it has.
+// Both columns of unit u after RoPE, or its single column.
 float2 turned_unit(const turned_row *row, int u, __global const ulong *turns) {
 #if ROTATED
     return (float2)(row->line[u], 0.0f);
@@ -58,7 +62,8 @@ float2 turned_unit(const turned_row *row, int u, __global const ulong *turns) {
 }
 
 #if ROTATED
-// The row into its line, rotated back, turned, and rotated: `width` columns in whole blocks.
+// Load the row into its line, undo the Hadamard transform of the first `width` columns (whole
+// blocks), apply RoPE, and transform again.
 void turn_line(const turned_row *row, const shift_args *a, int pairs, int width,
                __global const ulong *turns) {
     const int lane = (int)get_local_id(0);
@@ -78,8 +83,8 @@ void turn_line(const turned_row *row, const shift_args *a, int pairs, int width,
 }
 #endif
 
-// Global size: (rows * items * WORK_GROUP, heads): items may be the pages of a pool, more than the 65,535 groups that GPUs take
-// in a dimension behind the first.
+// Global size: (rows * items * WORK_GROUP, heads). Items are in dimension 0: they may be pages,
+// more than the 65,535 groups that GPUs allow in the other dimensions.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cache_pointer k,
 #if STORE_IS_SCALED(TYPE_KV)
                                                                             scale_memory k_scale,
@@ -115,7 +120,7 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     turn_line(&row, &args, pairs, changed, turns);
     row.pairs = 0;
 #elif !STORE_IS_SCALED(TYPE_KV) || SCALE_GROUP
-    const int changed = 2 * pairs; // columns alone stay as they are
+    const int changed = 2 * pairs; // single columns do not change
 #endif
 #if STORE_IS_SCALED(TYPE_KV) && !SCALE_GROUP
     __local float part[WORK_GROUP];
@@ -136,10 +141,11 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
         const float2 x = turned_unit(&row, u, turns);
         line[unit_column(row.pairs, u)] = x.s0, line[unit_partner(row.pairs, u)] = x.s1;
     }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // all pairs are read, and are in the line
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // all pairs were read and are in the line
 #endif
 #if SCALE_GROUP
-    // Columns alone that share a group with turned ones are read by the scale that was there.
+    // A group may have both rotated and single columns. Single columns are read with the group's
+    // old scale.
     for (int first = lane * row.group; first < changed; first += WORK_GROUP * row.group) {
         row.place.at = row.scales + first / row.group;
         const group_scale old = scale_of_group(&row.place);

@@ -1,6 +1,7 @@
-// sinks.cl: a call's table (args.h) with sink logits that lie on the device: the table that the host made, copied, or, where it
-// was made on the device, as it is, with the logits in the words of the heads. Before the kernels that read it. TYPE_Q is the
-// type of the logits. Global size: words of the table.
+// sinks.cl: copies a call's table (args.h) and puts sink logits from device memory into the words
+// of the heads. It runs before the kernels that read the table. `from` and `to` may be the same
+// table if it was made on the device. TYPE_Q is the type of the logits. Global size: words of the
+// table.
 #include "base/common.clh"
 
 __kernel void sinks(__global const int *from, __global int *to, __global const ELEMENT(TYPE_Q) * logits,

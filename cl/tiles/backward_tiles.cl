@@ -1,13 +1,18 @@
-// backward_tiles.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for GPUs, OpenCL 1.2 alone: all products are register-tiled
-// (tiles.clh). A work-group owns TILES_ROWS rows, of which the results are: query rows, or keys. It walks over the others, TILES_COLUMNS
-// at a time; keys walk over the query heads of their group, too, one after another. Nothing is added across groups: no atomics.
-//   S = Q K^T, dout V^T   by chunks of columns, twice the same product: own rows, turned, times the others as they lie. Work-item (ty, tx)
-//                         has of both the own rows MICRO_ROWS * ty + 0, 1, ... with the others tx + GROUP_COLUMNS * j.
-//   weights, slopes       from the two, in its registers (backward_score_of), for a slice of GROUP_COLUMNS others, the j-th of each
-//                         work-item; and through local memory, turned, to
-//   dq += slopes K; or dk += slopes Q, dv += weights dout   by slices, whose rows come once more from memory, as they lie.
-// Barriers are uniform: all loop bounds depend on the group alone. The own rows of a chunk come again for each tile of the others: kept,
-// they would take all of a work-group's share of local memory from head size 64 on.
+// backward_tiles.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for GPUs, in OpenCL
+// 1.2. All products are tiled in registers (tiles.clh).
+//
+// A work-group owns TILES_ROWS rows of the result: query rows, or keys. It loops over the other
+// side, TILES_COLUMNS rows at a time, and with OF_KEYS over the query heads of the group. Groups
+// share no sums and need no atomics. The steps of a tile:
+//   S = Q K^T, dout V^T  in chunks of columns: own rows transposed times the other side's as
+//                        stored. Work-item (ty, tx) has own rows MICRO_ROWS * ty + 0, 1, ... and
+//                        other rows tx + GROUP_COLUMNS * j of both products.
+//   weights, slopes      from both products in registers (backward_score_of), for a slice of
+//                        GROUP_COLUMNS other rows; then transposed through local memory.
+//   dq += slopes K, or   in slices, whose rows are loaded again as stored.
+//   dk += slopes Q, dv += weights dout
+// Barriers are uniform: all loop bounds depend on the group alone. Own rows are loaded again for
+// each tile, because keeping them would need all local memory from head size 64 on.
 #define TYPE_RESULT TYPE_GRADIENT
 #define FIRST_QUADS TILES_QUADS(HEAD_DIM)
 #define SECOND_QUADS TILES_QUADS(HEAD_DIM_V)
@@ -25,7 +30,7 @@
 #define SHARED_WIDTH (HEAD_DIM > HEAD_DIM_V ? HEAD_DIM : HEAD_DIM_V)
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, SHARED_WIDTH) / 4)
 
-// Rows of a head's q, and of its dout, as kv_head has those of keys and values.
+// Rows of a head's q and dout, as kv_head has those of keys and values.
 typedef struct query_rows {
     __global const ELEMENT(TYPE_Q) * at;
     long stride;
@@ -47,7 +52,7 @@ typedef struct dout_rows {
 #define DOUT_AT(from, row, d, width) ROW_PIECE(TYPE_OUT, ROW_OF(from, row), d, width)
 #define KV_AT(from, row, d, width) KV_PIECE(kv_row_at(from, row), d, width, KV_KEY)
 
-// The operands of the two products of a score: the group's own, and the others.
+// The operands of both products of a score: the group's own rows, and the other side's.
 #if OF_KEYS
 #define OWN_FIRST_AT KV_AT
 #define OWN_SECOND_AT KV_AT
@@ -66,7 +71,7 @@ typedef const dout_rows *own_second;
 typedef const kv_head *other_first, *other_second;
 #endif
 
-// Where chunks end with the row no piece lies past its end, which compilers do not see.
+// If CHUNK divides the row, no piece is past its end, which compilers do not see.
 #define CHUNK_WIDTH(width, d) ((width) % CHUNK ? (width) : (d) + TILES_READ)
 #define OWN_FIRST_CHUNK(from, row, d) OWN_FIRST_AT(from, row, d, CHUNK_WIDTH(HEAD_DIM, d))
 #define OWN_SECOND_CHUNK(from, row, d) OWN_SECOND_AT(from, row, d, CHUNK_WIDTH(HEAD_DIM_V, d))
@@ -85,7 +90,7 @@ TILES_DEFINE_LOAD_SLICE(load_first_slice, other_first, OTHER_FIRST_SLICE, HEAD_D
 TILES_DEFINE_LOAD_SLICE(load_second_slice, other_second, OTHER_SECOND_SLICE, HEAD_DIM_V)
 #endif
 
-// The query rows of a tile, whose pairs lie in local memory: the others, or the group's own.
+// Load the pairs of the tile's query rows: the other side's, or the group's own.
 #define PAIR_ROWS (OF_KEYS ? TILES_COLUMNS : TILES_ROWS)
 TILES_INLINE void load_pairs(__local float2 *to, __global const float2 *rows, int row0, int last) {
     TILES_EACH(PAIR_ROWS) {
@@ -93,18 +98,19 @@ TILES_INLINE void load_pairs(__local float2 *to, __global const float2 *rows, in
     }
 }
 
-// A tile's scores of a work-item: its first own row and the tile's first other, of both the last that exists.
+// The state of one work-item and tile: its first own row, the tile's first other row, and the last
+// existing row of each side.
 typedef struct grad_tile {
     const score_call *call;
     const mask_rows *bounds;
-    __local const float2 *pairs; // of the work-item's own rows, or of the tile's others
+    __local const float2 *pairs; // of the work-item's own rows, or of the other side's
     float scale;
     int b, h;
     int own, own_last, other0, other_last;
-    bool all_see; // every row every key, whatever hides them
+    bool all_see; // no key is hidden from any row
 } grad_tile;
 
-// Whether all the query rows see all the keys by their position, and all exist: of so many own rows and others.
+// True if every query row sees every key by position, and the tile is full on both sides.
 TILES_INLINE bool tile_is_whole(const mask_rows *bounds, int own0, int own_last, int other0, int other_last) {
     const int i0 = OF_KEYS ? other0 : own0, i_last = OF_KEYS ? other_last : own_last;
     const int j0 = OF_KEYS ? own0 : other0, j_last = OF_KEYS ? own_last : other_last;
@@ -112,9 +118,9 @@ TILES_INLINE bool tile_is_whole(const mask_rows *bounds, int own0, int own_last,
            j0 >= mask_first_key(bounds, i_last) && j_last < mask_last_key(bounds, i0);
 }
 
-// Both products of the own rows with one other, dots and values, become what meets its rows in the results: slopes and weights. Hidden ones
-// are -0, as add_seen knows them, and no others are: weights are never negative. A loop that stays one: unrolled it took 50 % more
-// registers of NVIDIA's compiler, and the code of a score with options would fill the instruction cache.
+// Convert both products of the own rows with one other row, dots and values, to slopes and weights.
+// Hidden ones become -0, which no others are. Not unrolled: NVIDIA's compiler would use 50 % more
+// registers, and the code of score options would fill the instruction cache.
 TILES_INLINE void grad_weigh(VEC *dots, VEC *values, const grad_tile *t, int other DROPOUT_PARAMETER) {
     const int there = min(other, t->other_last);
     VEC x = *dots, y = *values;
@@ -137,17 +143,18 @@ TILES_INLINE void grad_weigh(VEC *dots, VEC *values, const grad_tile *t, int oth
     *dots = x, *values = y;
 }
 
-// The next other of each work-item.
+// Move to the next other row of each work-item.
 TILES_INLINE void tiles_next_column(tiles_sums *s) {
     s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3;
 }
 
-// A result's rows from `row` on, those below `end`, of a head whose first begins at `to`.
+// Store a result's rows from `row` on, as far as they are below `end`; `to` is the head's first
+// row.
 TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, out_sums *sums, int row,
                              int end, int tx, const int width) {
 #pragma unroll 1
     for (int x = 0; x < MICRO_ROWS; x++) {
-        const int columns = row + x < end ? width : 0; // no break, as in flash_tiles.cl
+        const int columns = row + x < end ? width : 0; // no break: see flash_tiles.cl
         out_store_row(to + (row + x) * stride, sums, tx, columns, TILES_QUADS(width));
     }
 }
@@ -164,10 +171,12 @@ TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, 
 #define OTHER_SECOND &values
 #endif
 
-// Parts of the kernel that stand twice in it. sums: of the own rows with the others, by chunks of columns. And a result grows by a slice.
+// Parts of the kernel that it uses twice: sums of own rows with the other side's in chunks of
+// columns, and adding a slice to a result. Their first barrier waits until the previous chunk, or
+// slice, has been read.
 #define MULTIPLY_CHUNKS(sums, width, load_own, own_rows, load_others, other_rows)                            \
     for (int d0 = 0; d0 < (width); d0 += CHUNK) {                                                            \
-        barrier(CLK_LOCAL_MEM_FENCE); /* what lay there has been read */                                     \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
         if (id == 0) strange[0] = 0;                                                                         \
         load_own(own, own_rows, own0, own_last, d0);                                                         \
         load_others(others, other_rows, o0, last, d0);                                                       \
@@ -175,19 +184,21 @@ TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, 
         tiles_multiply(&(sums), own, others, ty, tx, TILES_CHUNK_STEPS(width, d0));                          \
     }
 #define ADD_SLICE(result, weights, load_slice, rows, quads)                                                  \
-    barrier(CLK_LOCAL_MEM_FENCE); /* the slice before has been read */                                       \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
     tiles_write_rows(turned, tx, ty, weights);                                                               \
     if (load_slice(slice, rows, x0, last) && !all_see) atomic_or(&strange[0], 1);                            \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
     add_slice(&(result), turned, slice, ty, tx, quads, strange[0] != 0);
 
-// Global size: (tiles of rows * TILES_GROUP, query or key/value heads, batch). `second_result` is of OF_KEYS alone: dv beside dk.
+// Global size: (tiles of rows * TILES_GROUP, query or key/value heads, batch). The first result is
+// dq, or dk with OF_KEYS. The second is dv, with OF_KEYS only.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
 backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                __global ELEMENT(TYPE_GRADIENT) * second_result, BACKWARD_CALL) {
     __local float4 shared[SHARED_FOURS];
     __local float2 pairs[PAIR_ROWS];
-    __local int strange[1]; // a row of the others has a NaN or infinity that some own row does not meet
+    // 1: a row of the other side has an infinity or NaN that some own row does not see.
+    __local int strange[1];
     __local float4 *const own = shared, *const others = shared + TILES_TURNED_FOURS;
     __local float4 *const turned = shared, *const slice = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = (int)get_local_id(0), ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
@@ -196,7 +207,7 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
     BACKWARD_ITEM(b);
     const mask_rows bounds = mask_rows_of(&item_args, table, b);
     const backward_place place = backward_place_of(&args, &grads, &bounds, UNIFORM_ID(1));
-    if (own0 >= place.written_end) return; // uniform: the whole group leaves
+    if (own0 >= place.written_end) return; // uniform
     const int own_last = min(own0 + TILES_ROWS, place.end) - 1;
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&item_args, &kv, b, place.h_kv),
@@ -212,7 +223,7 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
         for (int o0 = range.x; o0 < range.y; o0 += TILES_COLUMNS) { // uniform
             const int last = min(o0 + TILES_COLUMNS, range.y) - 1;
             const block_rows block = {b, h, h, OF_KEYS ? o0 : own0, OF_KEYS ? last : own_last};
-            (void)block; // for block masks only
+            (void)block; // used with block masks only
             const int holds = BLOCKS_HOLD(&call, &block, OF_KEYS ? own0 : o0,
                                           OF_KEYS ? own_last - own0 + 1 : last - o0 + 1);
             if (holds == ARGS_BLOCK_EMPTY) continue; // uniform

@@ -1,23 +1,25 @@
-// decode_groups.cl: attention of few query rows over many keys for devices that hide the time of a load behind other
-// work-items (GPUs). It is bound by reading K and V, so it reads each row of them once: a work-group owns one key/value
-// head, one range of the keys and up to four of the query rows that read that head (its group of query heads times Nq).
+// decode_groups.cl: attention of few query rows over many keys, out = softmax(scale * Q K^T) V, on
+// GPUs. Returned weights and taps are unsupported.
 //
-// A row of K or V is read by neighbouring work-items, eight numbers each in loads of 16 bytes (of 8, of int8), so that a
-// wave reads whole lines, and each work-item has four rows on their way before it uses the first. A chunk of keys, about as
-// many as the group has work-items, passes three steps: the partial products of a score meet in local memory, or through
-// shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V.
-// Barriers stand between the steps, and, where partial sums meet in local memory, twice in each block of keys.
+// Reading K and V limits the speed, so each row of them is read once. A work-group of WORK_GROUP
+// items owns one key/value head, one split of the keys, and ROWS of the query rows of this head
+// (its group of query heads times Nq). Neighbouring work-items read a row of K or V, eight numbers
+// each, in loads of 16 bytes (8 for int8), so that a wave reads whole lines. A work-item issues
+// loads of four rows before it uses the first.
 //
-// A launch reads from global memory, of the keys that some row sees, each number once in its storage type:
+// A chunk of keys, about one per work-item, has three steps, separated by barriers:
+//   1. scores: partial products are added in local memory (two more barriers per block of keys),
+//      or by shuffles with SUBGROUP
+//   2. the chunk's maximum and weights
+//   3. the product with V
+// Numbers read from global memory, each once in its storage type, of the keys that some row sees:
 //   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
-// and of int8 a scale for each eight numbers; it writes splits * rows * (Dv + 1) numbers. More than four rows make passes
-// that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
-// tests/kernels/check_decode_loads.sh counts the loads that compiled code makes.
+// and a scale per eight numbers of int8. Written: splits * rows * (Dv + 1) numbers. Passes over the
+// same keys are neighbours in the grid and share a cache. tests/kernels/check_decode_loads.sh
+// counts the loads in compiled code.
 //
-// With DOT_I8 the scores are of integers: decode_integers.clh.
-//
-// Called by the decode path; with splits > 1 out and lse are float32 partial results for combine.cl. Not here: returned
-// weights and taps. Global size: (splits * passes * WORK_GROUP, Hkv, B).
+// With splits > 1 out and lse are float32 partial results for combine.cl. With DOT_I8 scores use
+// integers (decode_integers.clh). Global size: (splits * passes * WORK_GROUP, Hkv, B).
 #ifndef WORK_GROUP
 #define WORK_GROUP 128
 #endif
@@ -41,9 +43,9 @@
 #error "EIGHTS: rows are whole loads of eight"
 #endif
 
-#define LANES_K DECODE_GROUPS_LANES(HEAD_DIM) // work-items of a row
+#define LANES_K DECODE_GROUPS_LANES(HEAD_DIM) // work-items per row
 #define LANES_V DECODE_GROUPS_LANES(HEAD_DIM_V)
-#define BLOCK_K DECODE_GROUPS_BLOCK(WORK_GROUP, HEAD_DIM) // keys on their way at once
+#define BLOCK_K DECODE_GROUPS_BLOCK(WORK_GROUP, HEAD_DIM) // keys loaded at once
 #define BLOCK_V DECODE_GROUPS_BLOCK(WORK_GROUP, HEAD_DIM_V)
 #define KEYS_CHUNK DECODE_GROUPS_CHUNK(WORK_GROUP, HEAD_DIM)
 #if SUBGROUP_SHUFFLES
@@ -61,12 +63,13 @@
 #define GROUP_ITEM ((int)get_local_id(0))
 #endif
 #define SIXTEEN 16     // partial results of a reduction over the group
-#define HIDDEN (-1.0f) // in place of a weight: weights are never negative
+#define HIDDEN (-1.0f) // a hidden key's place among the weights, which are never negative
 
-// For the steps, which take pointers to what should be in registers, and to the arguments: a call would put them in memory.
+// For functions with pointers to registers or arguments: calls would put both in memory.
 #define STEP_INLINE static __attribute__((always_inline))
 
-// A number for each row of the pass, and its part of row r as FOR_ROWS gives it: a vector has no .s0 when it is one float.
+// A number per row of the pass, and its component for row r, as FOR_ROWS passes it: a float has no
+// .s0.
 #if ROWS == 1
 #define ROW_FLOATS float
 #define FOR_ROWS(F) F(0, )
@@ -78,7 +81,7 @@
 #define FOR_ROWS(F) F(0, .s0) F(1, .s1) F(2, .s2) F(3, .s3)
 #endif
 
-// Eight numbers for each row, or one for each of four keys: named, because an array would go to memory.
+// Eight numbers per row, or per key. The members have names, because arrays would go to memory.
 typedef struct row_eights {
 #define MEMBER(r, c) float8 row##r;
     FOR_ROWS(MEMBER)
@@ -90,11 +93,11 @@ typedef struct key_eights {
 
 // A row of the pass.
 typedef struct pass_row {
-    int h, i, first, last; // query head and row; keys that it sees
-    float scale;           // of a product to SCORE_UNIT
+    int h, i, first, last; // query head and row; it sees keys [first, last)
+    float scale;           // from a product to SCORE_UNIT
 } pass_row;
 
-// All that the work-items of the group share.
+// The state that all work-items of the group share.
 typedef struct decode_group {
     const attention_args *args;
     const score_call *call;
@@ -113,13 +116,13 @@ typedef struct decode_group {
 #define GROUP_QUERIES
 #endif
 
-// Eight numbers of row j, or zeros, for which nothing is read.
+// Eight numbers of row j; zeros without a read if the row does not exist.
 float8 load_row(const kv_head *rows, int j, int d, const int width, bool there, const int side) {
     if (there) return kv_eight(kv_row_at(rows, j), d, width, side);
     return (float8)(0.0f);
 }
 
-// Four keys from j on, of which those below `end` exist. All loads before the first use.
+// Four keys from j on, as far as they are below `end`. All loads come before the first use.
 key_eights load_block(const kv_head *rows, int j, int d, const int width, int end, const int side) {
     const key_eights x = {load_row(rows, j, d, width, j < end, side),
                           load_row(rows, j + 1, d, width, j + 1 < end, side),
@@ -134,14 +137,14 @@ key_eights load_whole_block(const kv_head *rows, int j, int d, const int width, 
     return x;
 }
 
-// Whether row r sees key j.
+// True if row r sees key j.
 bool row_sees(const decode_group *g, int r, int j) {
     const pass_row row = g->rows[r];
     const score_place at = {g->b, row.h, j, g->shift, row.i};
     return j >= row.first && j < row.last && score_kept(g->call, &at);
 }
 
-// A product becomes the score of key j, the chunk's number `key`, and row r.
+// Store the score of row r and key j, which is number `key` of the chunk.
 STEP_INLINE void put_score(const decode_group *g, int r, int key, int j, float product) {
     const pass_row row = g->rows[r];
     const score_place at = {g->b, row.h, j, g->shift, row.i};
@@ -151,8 +154,9 @@ STEP_INLINE void put_score(const decode_group *g, int r, int key, int j, float p
 }
 
 #if SHARE > 1
-// Sums over SHARE lanes: half of the numbers go to the lane across while its other half comes, so that each round halves
-// both; a lane ends with ROWS * 4 / SHARE whole sums, the first of `x`, or with one that it shares.
+// Add over SHARE lanes: each round exchanges half of the numbers with another lane and adds the
+// other half. A lane ends with ROWS * 4 / SHARE complete sums at the start of `x`, or with one that
+// several lanes have.
 float8 fold_eight(float8 low, float8 high, int mask) {
     const bool upper = SUBGROUP_LANE & mask;
     const float8 give = upper ? low : high;
@@ -192,9 +196,9 @@ float8 fold(float16 x) {
     return x.lo;
 }
 
-// The whole sums that a lane ends with.
+// The number of complete sums of a lane.
 #define HELD (SHARE < 4 * ROWS ? 4 * ROWS / SHARE : 1)
-#define COPIES (SHARE > 4 * ROWS ? SHARE / (4 * ROWS) : 1) // lanes that end with the same one
+#define COPIES (SHARE > 4 * ROWS ? SHARE / (4 * ROWS) : 1) // lanes with the same sum
 #if HELD == 8
 #define FOR_HELD(F) F(0, .s0) F(1, .s1) F(2, .s2) F(3, .s3) F(4, .s4) F(5, .s5) F(6, .s6) F(7, .s7)
 #elif HELD == 4
@@ -206,7 +210,7 @@ float8 fold(float16 x) {
 #endif
 #endif
 
-// The largest, or the sum, of all work-items' numbers, the same bits in all of them.
+// The maximum, or the sum, over all work-items, with the same bits in all.
 #if SUBGROUP
 #define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
     STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
@@ -250,7 +254,7 @@ float dot_eight(float8 a, float8 b) {
     const float4 x = fma(a.lo, b.lo, a.hi * b.hi);
     return (x.s0 + x.s1) + (x.s2 + x.s3);
 }
-// Row r's products with four keys, this lane's eight numbers of them.
+// Row r's products with four keys, for this lane's eight numbers.
 STEP_INLINE float4 products(const decode_group *g, int r, int lane, const scored_keys *k) {
     const int at = (r * LANES_K + lane) * 2;
     const float8 q = (float8)(g->q[at], g->q[at + 1]);
@@ -258,10 +262,10 @@ STEP_INLINE float4 products(const decode_group *g, int r, int lane, const scored
 }
 #endif
 
-// The scores of the chunk's keys [t0, t0 + BLOCK_K), of which `count` exist.
+// The scores of keys [t0, t0 + BLOCK_K) of the chunk, as far as they are below `count`.
 STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0, int t0, int count) {
     const int lane = g->item % LANES_K, four = g->item / LANES_K, key = t0 + 4 * four;
-    const int end = four < BLOCK_K / 4 ? c0 + count : 0; // 0: a work-item too many
+    const int end = four < BLOCK_K / 4 ? c0 + count : 0; // 0: a surplus work-item
     scored_keys k;
     if (c0 + key + 4 <= end)
         k = load_whole_scored(keys, c0 + key, 8 * lane);
@@ -277,11 +281,11 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
     const float16 all = (float16)(products(g, 0, lane, &k), (float4)(0.0f), (float8)(0.0f));
 #endif
     const float8 held = fold(all);
-    const int first = lane % SHARE * (4 * ROWS) / SHARE; // which of the 4 * ROWS sums it holds first
+    const int first = lane % SHARE * (4 * ROWS) / SHARE; // its first of the 4 * ROWS sums
     const bool mine = end && lane % COPIES == 0;
 #endif
 #if PARTS > 1 || SHARE == 1
-    barrier(CLK_LOCAL_MEM_FENCE); // the partial sums of the block before have been read
+    barrier(CLK_LOCAL_MEM_FENCE); // the previous block's partial sums have been read
 #if SHARE > 1
 #define PUT(n, c)                                                                                            \
     g->scratch[((four * ROWS + (first + n) / 4) * PITCH + lane / SHARE) * 4 + (first + n) % 4] = held c;
@@ -295,7 +299,7 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
     }
 #endif
 #undef PUT
-    barrier(CLK_LOCAL_MEM_FENCE); // they are there
+    barrier(CLK_LOCAL_MEM_FENCE); // partial sums are written
     for (int x = g->item; x < BLOCK_K * ROWS; x += WORK_GROUP) {
         const int at = x / 4, part = x % 4, mine_key = t0 + at / ROWS * 4 + part;
         float sum = 0.0f;
@@ -303,7 +307,7 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
         if (mine_key < count) put_score(g, at % ROWS, mine_key, c0 + mine_key, sum);
     }
 #else
-#pragma unroll 1 // a score with all its options is much code, which stands here once
+#pragma unroll 1 // not unrolled: a score with all options is much code
     for (int y = 0; y < HELD; y++) {
         const int value = first + y, at = key + value % 4;
         float sum = held.s0;
@@ -316,12 +320,12 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
 #endif
 }
 
-// The running maximum of the rows, and the sums of this work-item's keys, by which the chunk before is scaled.
+// The rows' running maximum, the sums of this work-item's keys, and the factor of older sums.
 typedef struct pass_state {
     ROW_FLOATS m, l, keep;
 } pass_state;
 
-// The chunk's scores become weights.
+// Convert the chunk's scores to weights.
 STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, bool partial) {
     ROW_FLOATS most = (ROW_FLOATS)(-INFINITY);
     for (int key = g->item; key < count; key += WORK_GROUP) most = fmax(most, g->weights[key]);
@@ -347,7 +351,7 @@ STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, 
 }
 
 #if DROPOUT
-// Set the chunk's weights that dropout drops to 0: the work-items share fours of keys in a row.
+// Set the chunk's dropped weights to 0. The work-items share the quads of keys of each row.
 STEP_INLINE void drop_weights(const decode_group *g, const dropout_args *a, int c0, int count) {
     const int quads = (c0 + count - 1) / 4 - c0 / 4 + 1;
     __local float *weights = (__local float *)g->weights;
@@ -363,7 +367,7 @@ STEP_INLINE void drop_weights(const decode_group *g, const dropout_args *a, int 
 }
 #endif
 
-// A hidden NaN in V must not be multiplied by 0.
+// Skip a hidden key: 0 * NaN would be NaN.
 float8 add_value(float8 acc, float weight, float8 v, bool partial) {
     return partial && weight == HIDDEN ? acc : fma((float8)(weight), v, acc);
 }
@@ -395,7 +399,7 @@ STEP_INLINE void add_values(row_eights *acc, const decode_group *g, const kv_hea
     }
 }
 
-// The parts of row r's output that the work-items have meet, and are stored; 0 where the row saw nothing.
+// Add the work-items' parts of row r's output and store it; 0 if the row sees no key.
 STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const pass_state *state,
                            __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
                            int split, int r, bool exists) {
@@ -415,7 +419,7 @@ STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const p
         x = with;
     }
     const float factor = x.l == 0.0f ? 0.0f : keep / x.l;
-    barrier(CLK_LOCAL_MEM_FENCE); // what was there has been read
+    barrier(CLK_LOCAL_MEM_FENCE); // scratch has been read
     if (four < BLOCK_V / 4) vstore8(mine, four * LANES_V + lane, g->scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
     __global ELEMENT(TYPE_OUT) *to = out + split * a->split_out + view_row(&a->out, g->b, at.h, at.i);
@@ -428,7 +432,7 @@ STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const p
         softmax_store(lse, split * a->split_lse + view_row(&a->lse, g->b, at.h, at.i), a->flags, x);
 }
 
-// Global size: (splits * passes * WORK_GROUP, Hkv, B).
+// Global size: (splits * passes * WORK_GROUP, Hkv, B). Local size: (WORK_GROUP, 1, 1).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
 decode_groups(FUSED_ARGUMENTS) {
     __local float4 q_rows[ROWS * LANES_K * 2], scratch[SCRATCH / 4];
@@ -438,10 +442,10 @@ decode_groups(FUSED_ARGUMENTS) {
     if (FUSED_IS_IDLE(WORK_GROUP, ROWS, args.group)) return; // uniform
     const int b = FUSED_ITEM(get_global_id), h_kv = FUSED_HEAD(get_global_id);
     const mask_rows masks = mask_rows_of(&args, table, b);
-    const int total = min(args.n_q, masks.item.q_length) * args.group; // rows that read this head
+    const int total = min(args.n_q, masks.item.q_length) * args.group; // rows of this head
     const int passes = (args.n_q * args.group + ROWS - 1) / ROWS;
     const int n = FUSED_PART, split = n / passes, row = n % passes * ROWS;
-    if (row >= total) return; // uniform: the whole group leaves
+    if (row >= total) return; // uniform
 
     score_call call = SCORE_CALL;
     const decode_group g = {&args,   &call,   rows, q_rows,           (__local float *)scratch,
@@ -470,7 +474,7 @@ decode_groups(FUSED_ARGUMENTS) {
     row_eights acc;
 #define CLEAR(r, c) acc.row##r = (float8)(0.0f);
     FOR_ROWS(CLEAR)
-    pass_state x; // by members: of a list of constants Mesa's rusticl 22.3 made zeros
+    pass_state x; // set by member: Mesa's rusticl 22.3 reads a constant initialiser as zeros
     x.m = (ROW_FLOATS)(-INFINITY), x.l = (ROW_FLOATS)(0.0f);
     for (int c0 = BLOCKS_NEXT(&call, &block, keys_of.begin, keys_of.end), step; c0 < keys_of.end;
          c0 = BLOCKS_NEXT(&call, &block, c0 + step, keys_of.end)) {
@@ -478,25 +482,25 @@ decode_groups(FUSED_ARGUMENTS) {
         step = BLOCKS_STEP(count, KEYS_CHUNK);
         const bool partial = (!SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, c0, count)) && SCORE_MASKED) ||
                              c0 < keys_of.all_begin || c0 + count > keys_of.all_end;
-        barrier(
-            CLK_LOCAL_MEM_FENCE); // the weights before have been read; in the first round, the rows are there
+        // The previous weights have been read; in the first iteration, the rows are written.
+        barrier(CLK_LOCAL_MEM_FENCE);
         for (int t0 = 0; t0 < count; t0 += BLOCK_K) score_block(&g, &keys, c0, t0, count);
-        barrier(CLK_LOCAL_MEM_FENCE); // the scores are there
+        barrier(CLK_LOCAL_MEM_FENCE); // the scores are written
         weigh(&g, &x, c0, count, partial);
 #define SCALE(r, c) acc.row##r *= x.keep c;
         FOR_ROWS(SCALE)
-        barrier(CLK_LOCAL_MEM_FENCE); // the weights are there
+        barrier(CLK_LOCAL_MEM_FENCE); // the weights are written
 #if DROPOUT
         drop_weights(&g, &dropout, c0, count);
-        barrier(CLK_LOCAL_MEM_FENCE); // each was another work-item's
+        barrier(CLK_LOCAL_MEM_FENCE); // other work-items' weights were dropped
 #endif
         add_values(&acc, &g, &values, c0, count, partial);
     }
 
 #define FINISH(r, c) acc.row##r = DROPOUT_SCALED(acc.row##r);
     FOR_ROWS(FINISH)
-    barrier(CLK_LOCAL_MEM_FENCE); // the last numbers in scratch have been read
+    barrier(CLK_LOCAL_MEM_FENCE); // scratch has been read
     x.l = group_sum(&g, x.l);
-#pragma unroll 1 // once in the code
+#pragma unroll 1 // less code
     for (int r = 0; r < ROWS; r++) store_row(&g, &acc, &x, out, lse, table, split, r, row + r < total);
 }

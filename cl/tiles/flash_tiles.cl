@@ -1,27 +1,32 @@
-// flash_tiles.cl: flash attention for GPUs, OpenCL 1.2 alone: both products are register-tiled (tiles.clh).
-// A work-group owns TILES_ROWS query rows and walks over the keys TILES_COLUMNS at a time. Work-item (ty, tx) has the scores
-// of rows MICRO_ROWS * ty + 0, 1, ... with the keys tx + GROUP_COLUMNS * j, and of the output the same rows and the
-// columns 4 * (tx + GROUP_COLUMNS * c) + 0 to 3.
-//   S = Q K^T   by chunks of head columns.
-//   softmax     one maximum a row and tile: GROUP_COLUMNS partial ones through local memory, finished by a work-item a row;
-//               or, with SUBGROUP, in registers: a row's work-items are then neighbours in a sub-group.
-//               With DROPOUT a word for each work-item tells what is dropped.
-//   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
-//               lies, [key][column].
-// Barriers are uniform: all loop bounds depend on the group alone.
-// With HEAD_ROWS, decode_tiles.cl's, the rows are those of all query heads that read a key/value head.
+// flash_tiles.cl: out = softmax(scale * Q K^T) V with an online softmax, for GPUs, in OpenCL 1.2.
+// Both products are tiled in registers (tiles.clh).
+//
+// A work-group of GROUP_ROWS x GROUP_COLUMNS work-items owns TILES_ROWS query rows of one head and
+// one split of the keys. It loops over the keys, TILES_COLUMNS at a time. Work-item (ty, tx) has
+// the scores of rows MICRO_ROWS * ty + 0, 1, ... and keys tx + GROUP_COLUMNS * j. It has the output
+// of the same rows and columns 4 * (tx + GROUP_COLUMNS * c) + 0 to 3.
+//   S = Q K^T  in chunks of CHUNK head columns.
+//   softmax    one maximum per row and tile: GROUP_COLUMNS partial maxima in local memory,
+//              finished by one work-item per row. With the knob SUBGROUP it stays in registers,
+//              and a row's work-items are neighbours in a sub-group.
+//   O += P V   in slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights
+//              transposed, [key][row], and V as stored, [key][column].
+// Local memory: FLASH_TILES_LOCAL_FLOATS (args.h). With DROPOUT a word per work-item has the
+// dropped weights. Barriers are uniform: all loop bounds depend on the group alone. With HEAD_ROWS
+// (decode_tiles.cl) the rows are those of all query heads of a key/value head.
 #define OUT_QUADS TILES_QUADS(HEAD_DIM_V)
 #define TYPE_RESULT TYPE_OUT
 #include "tiles/tiles_results.clh"
-#define SCORE_VECTORS // rows are in the elements of a vector
+#define SCORE_VECTORS // a vector has rows
 #include "call/score.clh"
 #include "tiles/subgroups.clh"
 
-// The work of a work-item on its own rows between the barriers: products become scores, weights and values become the output,
-// and that goes to memory. A vector has the rows of one key or column.
+// The work of a work-item on its own rows between barriers: products to scores, weights and values
+// to the output, and its store. A vector has the rows of one key or column.
 
-// Row r of a tile with HEAD_ROWS is query row r / group of head r % group of those that read the key/value head h; else row r of
-// head h. Its query row is r / HEAD_SHARE(group).
+// With HEAD_ROWS row r of the tile is query row r / group of query head r % group of key/value head
+// h. Without it row r is query row r of head h. In both cases it is query row
+// r / HEAD_SHARE(group).
 #ifndef HEAD_ROWS
 #define HEAD_ROWS 0
 #define TILES_KERNEL flash_tiles
@@ -40,11 +45,11 @@ TILES_INLINE long head_row(const attention_args *a, const args_view *view, int b
     return view_row(view, b, HEAD_OF(a, h, r), r / HEAD_SHARE(a->group));
 }
 
-// The work-item's part of the call: its first row, and the last row and key that exist.
+// The work-item's rows: the first one, and the last row and key that exist.
 typedef struct score_rows {
     int b, h, i, i_last, j_last;
     const mask_rows *bounds;
-    bool masked; // whether the boolean mask or mask_mod hides any of the tile
+    bool masked; // true if the boolean mask or mask_mod hides keys of the tile
 } score_rows;
 
 #if MICRO_ROWS == 8
@@ -55,10 +60,11 @@ typedef struct score_rows {
 #define ROWS_BITS (VEC_INT)(1, 2, 4, 8)
 #endif
 
-// By how much sums of before shrink where the largest score of a row was m and `base` is now subtracted.
+// The factor of older sums if the row's maximum was m and `base` is now subtracted.
 #define SHRINKS(m, base) exp2(((m) - (base)) * SCORE_TO_EXP2)
 
-// A row's work-items are GROUP_COLUMNS neighbours in a sub-group: all of it, or a part that exchanges by shuffles.
+// A row's GROUP_COLUMNS work-items are neighbours in one sub-group. They are the whole sub-group,
+// or a part of it that exchanges numbers by shuffles.
 #if SUBGROUP
 #define TILES_ITEM SUBGROUP_ITEM
 #define ROWS_MAXIMA VEC
@@ -84,7 +90,8 @@ TILES_INLINE VEC rows_sum(VEC x) {
 #else
 #error "SUBGROUP is GROUP_COLUMNS, or, where there are shuffles, more"
 #endif
-// The number that is subtracted from scores, as softmax_base; and m grows to the maximum of itself and all the rows' scores.
+// The number subtracted from scores, as softmax_base. rows_grow raises m to the maximum of itself
+// and all of the rows' scores.
 TILES_INLINE VEC rows_base(VEC m) {
     return m == -INFINITY ? (VEC)(0.0f) : m;
 }
@@ -98,7 +105,7 @@ TILES_INLINE VEC rows_grow(VEC *m, VEC largest) {
 #define ROWS_MAXIMA float
 #endif
 
-// A bit for each row: of a comparison's result, and back to one.
+// Pack a comparison's result to a bit per row, and unpack it.
 TILES_INLINE uint rows_pack(VEC_INT x) {
     x &= ROWS_BITS;
 #if MICRO_ROWS == 8
@@ -112,18 +119,19 @@ TILES_INLINE VEC_INT rows_unpack(uint bits) {
     return ((VEC_INT)((int)bits) & ROWS_BITS) != 0;
 }
 
-// Whether no row of the tile sees any of its keys from k0 on, by the block mask; else *masked: whether the boolean mask or
-// mask_mod hides any.
+// Returns true if the block mask hides all keys of the tile from all rows. Otherwise *masked
+// becomes true if the boolean mask or mask_mod may hide some keys.
 TILES_INLINE bool tile_sees_nothing(const score_call *c, int b, int h, int i0, int i_last, int k0, int end,
                                     bool *masked) {
     const block_rows rows = {b, h, h, i0, i_last};
     const int holds = BLOCKS_HOLD(c, &rows, k0, min(TILES_COLUMNS, end - k0));
-    (void)c, (void)rows, (void)k0, (void)end; // for the block mask only
+    (void)c, (void)rows, (void)k0, (void)end; // used with a block mask only
     *masked = SCORE_MASKED && holds != ARGS_BLOCK_FULL;
     return holds == ARGS_BLOCK_EMPTY;
 }
 
-// Bias of a key, and what the boolean mask or mask_mod hides of it; rows that do not exist have the last one's.
+// The bias of a key, and rows from which boolean mask or mask_mod hide it. Rows past the end repeat
+// the last one.
 TILES_INLINE VEC rows_bias(const score_call *c, const score_rows *r, int j) {
 #if SCORE_OPS & ARGS_BIAS
     __global const ELEMENT(TYPE_BIAS) *bias = c->bias + view_at(&c->args->bias, r->b, r->h, 0, j);
@@ -149,7 +157,7 @@ TILES_INLINE VEC_INT rows_masked(const score_call *c, const score_rows *r, int j
     return masked;
 }
 
-// The pipeline of score.clh but for its masks, of one key's scores.
+// The steps of score.clh except the masks, for one key's scores.
 TILES_INLINE VEC rows_change(VEC s, const score_call *c, const score_rows *r, int j) {
     const score_place at = {r->b, r->h, j, r->bounds->item.shift, r->i + lane_numbers()};
     const score_head head = SCORE_HEAD(c, r->h);
@@ -157,8 +165,8 @@ TILES_INLINE VEC rows_change(VEC s, const score_call *c, const score_rows *r, in
     return score_own(c, &at, s);
 }
 
-// The keys that the rows see. Not always inlined, since it returns a struct: clang would declare noalias scopes, which Oclgrind 21.10
-// does not know.
+// The keys that each row sees. Not always inlined, since it returns a struct: clang would declare
+// noalias scopes, which Oclgrind 21.10 does not support.
 mask_interval rows_see(const attention_args *a, const score_rows *r) {
 #if HEAD_ROWS
 #define ROWS_FIRST(x) mask_first_key(r->bounds, (r->i + x) / a->group)
@@ -171,8 +179,9 @@ mask_interval rows_see(const attention_args *a, const score_rows *r) {
 #endif
 }
 
-// Products become scores in SCORE_UNIT, -inf where a row does not see the key. Returns a bit for each that is hidden so,
-// MICRO_ROWS for each of the keys j, j + GROUP_COLUMNS, ...: a visible score may be -inf, too.
+// Convert products to scores in SCORE_UNIT, or -inf for hidden keys. Returns a bit per hidden
+// score, since a visible score may be -inf, too: MICRO_ROWS bits for each of the keys j,
+// j + GROUP_COLUMNS, ...
 TILES_INLINE uint finish_scores(tiles_sums *s, const score_call *c, const score_rows *r, int j,
                                 bool all_see) {
     const bool changes = SCORE_OPS & ~ARGS_HEAD_SCALES;
@@ -180,7 +189,7 @@ TILES_INLINE uint finish_scores(tiles_sums *s, const score_call *c, const score_
     tiles_scale(s, (VEC)(score_scale(c, r->h) * SCORE_UNIT));
     if (all_see && !changes) return 0;
     const mask_interval sees = rows_see(c->args, r);
-    // A loop that stays a loop: unrolled, tanh would fill the instruction cache.
+    // Not unrolled: copies of tanh would fill the instruction cache.
 #pragma unroll 1
     for (int x = 0; x < 4; x++, j += GROUP_COLUMNS) {
         VEC y = changes ? rows_change(s->c0, c, r, j) : s->c0;
@@ -195,7 +204,7 @@ TILES_INLINE uint finish_scores(tiles_sums *s, const score_call *c, const score_
     return hidden;
 }
 
-// Sums become the output: times the rows' factors, and 0 in rows that saw nothing.
+// Multiply the sums by the rows' factors; rows without visible keys become 0.
 TILES_INLINE void out_finish(out_sums *o, VEC factor, VEC empty) {
     const VEC_INT none = empty != 0.0f;
 #define OUT_FINISH(n)                                                                                        \
@@ -205,7 +214,7 @@ TILES_INLINE void out_finish(out_sums *o, VEC factor, VEC empty) {
     OUT_EACH(OUT_FINISH)
 }
 
-// Where the rows of the output are; those from `end` on do not exist.
+// The rows of the output; rows from `end` on are not stored.
 typedef struct out_rows {
     __global ELEMENT(TYPE_OUT) * at;
     const attention_args *args;
@@ -217,7 +226,7 @@ TILES_INLINE void out_store(const out_rows *to, out_sums *o, int i, int tx, VEC 
 #pragma unroll 1
     for (int x = 0; x < MICRO_ROWS; x++) {
         const int columns =
-            i + x < to->end ? HEAD_DIM_V : 0; // no break: PoCL 3.1 then stored where `d` forbids it
+            i + x < to->end ? HEAD_DIM_V : 0; // no break: PoCL 3.1 then stored columns past the end
         __global ELEMENT(TYPE_OUT) *row = to->at + head_row(to->args, &to->args->out, to->b, to->h, i + x);
         out_store_row(row, o, tx, columns, OUT_QUADS);
     }
@@ -229,7 +238,8 @@ TILES_INLINE void out_store(const out_rows *to, out_sums *o, int i, int tx, VEC 
 #define PARTIAL_LINES FLASH_TILES_LINES(GROUP_COLUMNS, SUBGROUP)
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
-// The rows of Q of a head; or those of the tile's heads, each where `places` has it.
+// The query rows of a head. With HEAD_ROWS they belong to several heads, and `places` has their
+// offsets.
 #if HEAD_ROWS
 typedef struct query_rows {
     __global const ELEMENT(TYPE_Q) * at;
@@ -253,7 +263,7 @@ typedef struct query_rows {
 #define QUERY_ROWS                                                                                           \
     { q + view_row(&args.q, b, h, 0), args.q.row }
 #endif
-// Where chunks end with the row no piece lies past its end, which compilers do not see.
+// If CHUNK divides the row, no piece is past its end, which compilers do not see.
 #define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
 #if WIDE == 2
 #define QUERY_PIECE(row, d, width) LOAD_ROW_EIGHT(TYPE_Q, row, d, width)
@@ -275,12 +285,12 @@ TILES_INLINE VEC largest(const tiles_sums *s) {
 }
 
 #if DROPOUT
-// Find the weights of the tile that dropout drops: of the four keys from 4 n on and a work-item's rows, MICRO_ROWS bits a key, in word n of
-// those rows. Each work-item finds one.
+// Set word n of `dropped` for a work-item's rows to the dropped weights of keys 4 n to 4 n + 3:
+// MICRO_ROWS bits per key. Each work-item computes one word.
 TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, const score_rows *r,
                                int first_row, int k0, int id) {
     uint bits = 0;
-#pragma unroll 1 // for few registers
+#pragma unroll 1 // to save registers
     for (int x = 0; x < MICRO_ROWS; x++) {
         const uint drops = dropout_drops(a, r->b, r->h, r->i + x + first_row, k0 / 4 + id % GROUP_COLUMNS);
         for (int n = 0; n < 4; n++) bits |= (drops >> n & 1u) << (n * MICRO_ROWS + x);
@@ -291,7 +301,7 @@ TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, cons
 #define FIND_DROPPED(rows, k0) find_dropped(strange + 4, &dropout, rows, args.first_row, k0, id)
 #define DROPPED_OF(key) ((uint)strange[4 + ty * GROUP_COLUMNS + (key) / 4] >> (key) % 4 * MICRO_ROWS)
 #define DROP(p, bits) select(p, (VEC)(0.0f), rows_unpack(bits))
-#define TILE_BEGIN(begin) ((begin) / 4 * 4) // fours of keys lie in one tile
+#define TILE_BEGIN(begin) ((begin) / 4 * 4) // a quad of keys is in one tile
 #else
 #define DROPPED_WORDS 0
 #define FIND_DROPPED(rows, k0)
@@ -300,8 +310,9 @@ TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, cons
 #define TILE_BEGIN(begin) (begin)
 #endif
 
-// The next slice: scores become weights, which are returned, too. A hidden one is -0, which no weight is: it adds nothing,
-// and add_seen_values knows it. `dropped`, a bit for each row: of those that meet the values, 0.
+// Convert the next slice of scores to weights, store them for the product, and return them. A
+// hidden weight is -0, which no other weight is: it adds nothing, and add_seen_values recognises
+// it. `dropped` has a bit per row whose stored weight becomes 0.
 TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums *s, VEC base, uint *hidden,
                              uint dropped) {
     VEC p = exp2((s->c0 - base) * SCORE_TO_EXP2);
@@ -311,8 +322,8 @@ TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums
     return p;
 }
 
-// A work-item a row: the maximum of the row's partial ones and of those before, m, to `bases`, and by how much sums of
-// before shrink to `keeps`. Returns the maximum.
+// For one row: the maximum of its partial maxima and of m. It sets the row's base and the factor of
+// its older sums. Returns the maximum.
 TILES_INLINE float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps,
                                   int row, float m) {
     float most = m;
@@ -322,7 +333,8 @@ TILES_INLINE float finish_maximum(__local const float *partial, __local float *b
     return most;
 }
 
-// Put where finish_sum takes them: the sums of each work-item's keys, or with SUBGROUP of a row's, and the rows' maxima.
+// Store in local memory for finish_sum: each work-item's sums, or with SUBGROUP the rows' sums, and
+// the rows' maxima.
 TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int id, VEC l, ROWS_MAXIMA m) {
     const int ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
 #if SUBGROUP
@@ -334,9 +346,9 @@ TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int i
 #endif
 }
 
-// A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
-// by, and to `bases` 1 where the row saw nothing. Returns its sum, and to *most its maximum: a struct returned by an always
-// inlined function makes clang declare noalias scopes, which Oclgrind 21.10 does not know.
+// For one row with its maximum in `bases`: the sum l including the sink. Sets `factors` to the
+// output's factor, `bases` to 1 if the row sees no key, else 0, and *most to the maximum. (It
+// returns no struct because of Oclgrind 21.10.)
 TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
                               int row, float sink, float *most) {
     softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
@@ -353,7 +365,8 @@ TILES_INLINE float finish_sum(__local const float *partial, __local float *bases
     return x.l;
 }
 
-// Global size: (row tiles * splits * TILES_GROUP, heads, batch); with HEAD_ROWS key/value heads.
+// Global size: (row tiles * splits * TILES_GROUP, heads, batch), or key/value heads with HEAD_ROWS.
+// Local size: (TILES_GROUP, 1, 1).
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
 TILES_KERNEL(FUSED_ARGUMENTS) {
     __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
@@ -361,7 +374,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
                   *row_keeps = (__local float *)keeps;
     QUERY_DECLARE_PLACES;
-    __local int strange[4 + DROPPED_WORDS]; // V has a NaN or infinity that some row does not see; i0; drops
+    __local int strange[4 + DROPPED_WORDS]; // hidden NaN or infinity in V; i0; from 4 on: drops
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
@@ -373,7 +386,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int share = HEAD_SHARE(args.group), rows_end = share * min(args.n_q, rows.item.q_length),
               i_last = min(i0 + TILES_ROWS, rows_end) - 1;
-    if (i0 >= rows_end) return; // uniform: the whole group leaves
+    if (i0 >= rows_end) return; // uniform
     const mask_tile seen = mask_tile_of(&args, &rows, split, i0 / share, i_last / share);
     QUERY_FIND_PLACES;
     const query_rows queries = QUERY_ROWS;
@@ -382,7 +395,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     const score_call call = SCORE_CALL;
     out_sums acc;
     out_clear(&acc);
-    VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
+    VEC l = (VEC)(0.0f);       // of this work-item's keys only; the rows' sums follow the loop
     ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
     for (int k0 = TILE_BEGIN(seen.begin); k0 < seen.end; k0 += TILES_COLUMNS) {
         bool masked;
@@ -391,14 +404,14 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
         tiles_sums s;
         tiles_clear(&s);
         for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {
-            barrier(CLK_LOCAL_MEM_FENCE); // what lay there has been read
+            barrier(CLK_LOCAL_MEM_FENCE); // the previous data have been read
             if (id == 0) strange[0] = 0, strange[1] = i0;
             load_queries(tile_q, &queries, i0, i_last, d0);
             load_keys(tile_k, &keys, k0, seen.end - 1, d0);
             barrier(CLK_LOCAL_MEM_FENCE);
             tiles_multiply(&s, tile_q, tile_k, ty, tx, TILES_CHUNK_STEPS(HEAD_DIM, d0));
         }
-        // The row through local memory: what its rows see, two numbers each, is else kept in registers over all tiles.
+        // i0 comes from local memory: else registers hold the rows' key intervals over all tiles.
         const score_rows mine = {b, h, strange[1] + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, masked};
         uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
         FIND_DROPPED(&mine, k0);
@@ -406,14 +419,14 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
         const VEC keep = rows_grow(&m, largest(&s)), base = rows_base(m);
 #else
         tiles_write_rows(partial, tx, ty, largest(&s));
-        barrier(CLK_LOCAL_MEM_FENCE); // partial maxima are there, and K has been read
+        barrier(CLK_LOCAL_MEM_FENCE); // partial maxima are written, and K has been read
         if (id < TILES_ROWS) m = finish_maximum(row_partial, row_bases, row_keeps, id, m);
         barrier(CLK_LOCAL_MEM_FENCE);
         const VEC base = tiles_read_rows(bases, 0, ty), keep = tiles_read_rows(keeps, 0, ty);
 #endif
         l *= keep, out_scale(&acc, keep);
         for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
-            barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
+            barrier(CLK_LOCAL_MEM_FENCE); // the previous slice has been read
             l += weigh_slice(tile_p, tx, ty, &s, base, &hidden, DROPPED_OF(j0 - k0 + tx));
             if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
             barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,42 +1,69 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
- * Read from top to bottom: opencl.h (where OpenCL comes from), runtime.h (status, log, devices, context), tensor.h (views of buffers),
- * rope.h, append.h, attention.h (scores, keys and values, attention, merge), backward.h (gradients), group.h (several devices),
- * layer.h (layer, linear), block.h (norms, activations, embedding, argmax), record.h (calls that are replayed).
+ * Read runtime.h, tensor.h, rope.h and attention.h first. Then: append.h (caches), backward.h
+ * (gradients), group.h (several devices), layer.h, block.h (norms, tokens), record.h (replays).
  *
- * The letters, everywhere in this header:
- *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
- *   Nq query rows   Nkv key rows   D head size of Q and K   Dv head size of V and of the output
- *   M model width   i counts query rows, j key rows, h heads, b batch items
+ * Letters, in all headers:
+ *    B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
+ *    Nq query rows   Nkv key rows   D head size of Q and K   Dv head size of V and of the output
+ *    M model width   i counts query rows, j key rows, h heads, b batch items
  *
- * Rules that hold for every function:
- *   - Zero is the default of every field of every struct: start from {0} and set what you need.
- *   - All arguments are checked before anything is enqueued. A call that fails has enqueued nothing and
- *     written nothing, except DEVICE_LOST, DRIVER and OUT_OF_MEMORY, where the driver may have refused
- *     half-way, and BUILD_FAILED of a kernel of CLBlast's, which compiles between its own commands.
- *   - DEVICE_LOST, and then for every later call on the context: after a command went well, the driver said that the
- *     device is not available, that a queue which it knew is none, or that a kernel touched a bad address. A launch
- *     that is too large (OUT_OF_MEMORY) and an event that failed (DRIVER) leave the context as it was.
- *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but the
- *     functions of OpenCL, which it finds once (opencl.h), and in CLBlast's module a count of the contexts that use it.
- *     OpenCL's loader and drivers have their own ways, and so has CLBlast (clattn_projection).
- *   - Speed on PoCL: its workers are threads that the system moves about, and two of them often share a core for a whole call,
- *     which then takes twice as long. An application sets POCL_AFFINITY=1 in its environment before anybody uses OpenCL
- *     (worker i then keeps to CPU i), if it may use all of the machine's CPUs: where the system refuses, PoCL 3.1 ends
- *     the process. The clattn program does so.
- *   - Threads: any function may be called from any thread. One context may be shared by threads that each
- *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
- *     that is being compiled, or a probe that is running.
- *   - Several queues on PoCL: Debian's 3.1, which is built with assertions, has ended the process by one of them
- *     (pocl_release_dlhandle_cache) where threads with a queue each used kernels for the first time at once: 4 of 32 runs of
- *     tests/runtime/test_threads.c without kept kernels, on a busy machine. With one queue that was not seen.
- *   - Processes: where nothing of OpenCL was called yet, by whomever, a process may fork and use the library in parent
- *     and children. Later a child lacks the driver's threads: names, versions and views are all that it may ask for,
- *     and contexts are the parent's. A library that was loaded by hand may be unloaded once its contexts are
- *     destroyed, and loaded again; OpenCL's loader and CLBlast's module then stay. Two copies of it in one process share
- *     those and nothing else.
- *   - A handle or pointer that is needed and NULL is INVALID_ARGUMENT; where it is the context, there is no line.
- *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
+ * Rules of every function:
+ *   - Zero is the default of every field of every struct. Start from {0} and set what you need.
+ *   - All arguments are checked before a command is enqueued. A call that fails has enqueued and
+ *     written nothing. Exceptions are CANCELLED, DEVICE_LOST, DRIVER, OUT_OF_MEMORY, and
+ *     BUILD_FAILED of a CLBlast kernel, which may come half-way.
+ *   - A required handle or pointer that is NULL is INVALID_ARGUMENT. A NULL context has no message.
+ *   - One line says why a call failed: the log receives it, clattn_context_last_error() returns it.
+ *   - DEVICE_LOST is final: every later call on the context returns it. A context is lost when,
+ *     after a command succeeded, the driver reports an unavailable device, an invalid queue that
+ *     was valid, or a bad address in a kernel. A launch that is too large (OUT_OF_MEMORY) or an
+ *     event that failed (DRIVER) leaves the context usable.
+ *   - The library never prints, exits, aborts or reads the environment. Its mutable global state is
+ *     OpenCL's functions (opencl.h), and a count of contexts in CLBlast's module. Drivers and
+ *     CLBlast follow their own rules: see docs/drivers.md and docs/context.md.
+ *   - Threads: any thread may call any function. Threads may share a context if each has its own
+ *     queue; their calls overlap. A call waits for another only while both need one build or probe.
+ *   - Processes: a process may fork before any code in it calls OpenCL. Parent and children may
+ *     then use clattn. A child that is forked later may use names, versions and views only.
+ *   - Unloading: the library may be unloaded after its contexts are destroyed, and loaded again.
+ *     OpenCL's loader and CLBlast's module stay. Two copies in one process share only those.
+ *
+ * Functions name these contracts, and state what differs.
+ *
+ * The enqueue contract:
+ *    queue      the caller's, in-order or out-of-order; one thread at a time uses a queue
+ *    wait_list  events[wait_count] of the context's cl_context, which the call waits for, or NULL
+ *               and 0. A failed event is INVALID_ARGUMENT. If it fails later, the driver decides
+ *               whether the call runs (docs/drivers.md)
+ *    event      NULL, or receives an event that completes when every output is written, and NULL if
+ *               the call fails. The caller releases the event
+ *    Lifetime   params and host arrays are read during the call. Buffers must live until the
+ *               commands have completed
+ *    Threads    any
+ *    Blocking   never for the result, except with `progress`: then until all is done, wait_list
+ *               included. A kernel that is not compiled yet is compiled now
+ *    Returns    INVALID_ARGUMENT  a rank, shape, type, stride, range, number, buffer or handle is
+ *                                 wrong, or an output overlaps other data of the call
+ *               UNSUPPORTED       this build or device cannot do the call; the message names the
+ *                                 option
+ *               OUT_OF_MEMORY     no scratch memory, or the driver lacks memory for the launch
+ *               CANCELLED         by `progress`
+ *               BUILD_FAILED, DEVICE_LOST, DRIVER
+ *
+ * The prepare contract: compile the kernels of the enqueue function, so that it compiles nothing.
+ *    params     buffers may be NULL; an optional tensor counts as present when its rank is not 0
+ *    Threads    any
+ *    Blocking   while the driver compiles: about a second a kernel on a CPU; milliseconds if cached
+ *    Returns    as the enqueue function; the log receives the driver's log of a failed build
+ *
+ * The list contract: entries are written to an array of `capacity` places. Pass NULL and 0 to get
+ * only the number.
+ *    count      receives the number of entries, which may exceed capacity
+ *    Returns    INVALID_ARGUMENT  count is NULL, or the array is NULL and capacity is not 0
+ *
+ * The name contract: the result is a word such as "flash", or "(unknown)" for other numbers.
+ *    Lifetime: static.   Threads: any.   Blocking: never.
  */
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H

@@ -1,5 +1,5 @@
-/* version.h: the version of the header an application was compiled with; clattn_version() tells the
- * library's. */
+/* version.h: the version of the header an application is compiled with.
+ * clattn_version() returns the library's version. */
 #ifndef CLATTN_VERSION_H
 #define CLATTN_VERSION_H
 

@@ -1,5 +1,5 @@
-// context.c: creating and destroying a context: the one place that knows all of its parts. What it holds is in
-// device/context.h.
+// context.c: creates and destroys a context, and so knows all of its parts. device/context.h
+// declares the struct.
 #include "device/context.h"
 
 #include "attention/mods/mods.h"
@@ -13,7 +13,7 @@
 #include "layer/projection/projector.h"
 #include "plan/planner.h"
 
-// Before there is a context, a failure can only go to the log.
+// Without a context yet, an error goes only to the log.
 static clattn_status refuse(const clattn_log *log, clattn_status status, const char *why) {
     cla_log_send(log, CLATTN_LOG_ERROR, "context: %s", why);
     return status;
@@ -40,8 +40,8 @@ static cl_int context_lists_device(const clattn_host_memory *host, cl_context co
     return code;
 }
 
-// PoCL lists the whole device in place of the part (clCreateSubDevices) that a context was made for: whether a part
-// belongs to it shows when a queue is made.
+// For a context on a sub-device (clCreateSubDevices), PoCL lists the whole device. Creating a queue
+// shows if the sub-device belongs to the context.
 static bool context_holds_part(cl_context context, cl_device_id device) {
     cl_device_id whole = NULL;
     if (clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof whole, &whole, NULL) != CL_SUCCESS || !whole)
@@ -93,7 +93,7 @@ static clattn_status open_planner(clattn_context *c, const char *own_rows) {
     return status == CLATTN_OK ? status : refuse(&c->log, status, why[0] ? why : "no memory for the planner");
 }
 
-// No cache, or an entry that is not kept, is no error: it costs time.
+// An unusable cache is no error: it costs only time.
 static void tell_of_cache(void *context, const char *line) {
     const clattn_context *c = context;
     cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", line);
@@ -141,7 +141,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     TRY(cla_opencl_open(&c->log));
     TRY(describe(c));
     if (c->capabilities.is_cpu) cla_os_cpu_model(c->cpu_model);
-    const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
+    const cl_int code = clRetainDevice(c->device); // PoCL's contexts do not retain their devices
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
     cla_pointers_find(c);
@@ -196,7 +196,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_mods_release(context);
     cla_pool_destroy(context);
     cla_pace_destroy(context);
-    cla_projector_destroy(context); // CLBlast's programs must go before the context does
+    cla_projector_destroy(context); // releases CLBlast's programs, so before the context
     if (context->opencl) clReleaseContext(context->opencl);
     if (context->device_retained) clReleaseDevice(context->device);
     cla_cache_close(context->cache);

@@ -1,6 +1,7 @@
-// measure.c: clattn_context_measure: which projection is faster on a device, clattn's own or CLBlast's. Both are run in turn in a
-// context of its own, so that this file and context.c are the two that know all parts of one. Each of the two sizes stands for
-// the rows of tuned_rows.c that it measures: few rows are bound by reading W, many by arithmetic.
+// measure.c: clattn_context_measure: measures which projection is faster on a device, clattn's own
+// or CLBlast's. The runs of both are interleaved, in a context made for the measurement. Two sizes
+// are measured, one for each group of rows in tuned_rows.c: projections of few rows are limited by
+// reading W, projections of many rows by arithmetic.
 #include "base/host.h"
 #include "launch/entry.h"
 #include "layer/projection/projector.h"
@@ -10,8 +11,9 @@
 #define ROUNDS 7
 #define FEW_ROWS 8
 
-// Columns and reduction, and the rows of the larger of the two products: of a model like BERT-base on CPUs; on others large
-// enough that a launch is not most of its time.
+// `width`: columns and reduction length. `most_rows`: rows of the larger product. On CPUs the sizes
+// are those of BERT-base; on other devices they are large enough that launch overhead is a small
+// part of the time.
 typedef struct trial {
     clattn_context *context;
     cl_command_queue queue;
@@ -34,8 +36,8 @@ static clattn_status make_matrix(trial *t, clattn_context *of, int64_t rows, cl_
                               : cla_context_fail_opencl(of, code, "clEnqueueFillBuffer (measurement)");
 }
 
-// A context of its own on the caller's cl_context and cache: without the caller's rows, and what fails in it is no
-// failure of the caller's.
+// Open a context on the caller's cl_context and cache, without the caller's tuned rows. Its errors
+// do not become the caller's.
 static clattn_status open_trial(trial *t, clattn_context *of) {
     const clattn_context_params params = {.device = of->device,
                                           .context = of->opencl,
@@ -62,13 +64,14 @@ static void close_trial(trial *t, clattn_context *of) {
         if (all[i]) clReleaseMemObject(all[i]);
     if (t->queue) clReleaseCommandQueue(t->queue);
     if (!t->context) return;
-    cla_clblast_hand_over(t->context, of); // what CLBlast compiled for the cl_context serves the caller
+    cla_clblast_hand_over(t->context, of); // keep what CLBlast compiled for the caller's cl_context
     clattn_context_save_kernels(t->context);
-    t->context->cache = NULL; // the caller's
+    t->context->cache = NULL; // belongs to the caller's context
     clattn_context_destroy(t->context);
 }
 
-// Compiled: a kernel may allow fewer work-items than its device, which the next choice knows.
+// Choose a projection and compile it. A kernel may allow smaller groups than its device; then the
+// next choice knows the limit.
 static linear projection_of(const trial *t, int64_t rows, bool native) {
     const int64_t n = t->width, w[2] = {n, n};
     linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, n),
@@ -90,11 +93,11 @@ static uint64_t time_once(const trial *t, const linear *l) {
     return cla_os_time_ns() - start + 1;
 }
 
-// The times of one size. The two take turns, so that another use of the machine slows both; the round that compiles does
-// not count.
+// Times for one size. Both projections alternate, so that other load on the machine slows both. The
+// first round, which compiles, is not counted.
 typedef struct contest {
-    bool native, clblast; // it runs
-    int native_wins;      // of ROUNDS
+    bool native, clblast; // it runs without errors
+    int native_wins;      // rounds won, out of ROUNDS
     uint64_t native_ns, clblast_ns;
 } contest;
 
@@ -114,14 +117,15 @@ static contest run_contest(const trial *t, int64_t rows) {
     return c;
 }
 
-// One that cannot run loses.
+// A projection that fails loses.
 static enum plan_measured faster(const contest *c) {
     if (!c->native && !c->clblast) return PLAN_NOT_MEASURED;
     if (!c->native || !c->clblast) return c->native ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
     return c->native_wins > ROUNDS / 2 ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
 }
 
-// Rounds that disagree, more than one of them, say more of the machine's other work than of the two.
+// If more than one round disagrees with the others, other load on the machine has decided rather
+// than the projections.
 static bool is_sure(const contest *c) {
     return c->native && c->clblast && (c->native_wins <= 1 || c->native_wins >= ROUNDS - 1);
 }
@@ -135,8 +139,9 @@ static void tell(const clattn_context *c, int64_t rows, const contest *of) {
         is_sure(of) ? "" : ": not sure, the next measurement looks again");
 }
 
-// Takes seconds, because CLBlast compiles. Not OK: not even its buffers were there. One that does not run is no failure: it loses.
-// *all: every run worked, so that the answer is worth keeping.
+// Needs seconds, because CLBlast compiles. A projection that fails loses, and is no error. The
+// status is an error only if the trial's context or buffers failed. *all: every run succeeded, so
+// the answer may be cached.
 static clattn_status measure_projections(clattn_context *c, projection_answer *answer, bool *all) {
     trial t;
     const clattn_status status = open_trial(&t, c);
@@ -162,10 +167,10 @@ clattn_status clattn_context_measure(clattn_context *context) {
     TRY(cla_context_check(context));
     cla_unfit_forget(context);
     (void)cla_probe_results(context, ~0u);
-    if (!cla_clblast_available(context)) return CLATTN_OK; // there are no two to be compared
+    if (!cla_clblast_available(context)) return CLATTN_OK; // nothing to compare with
     projection_answer answer;
     bool all;
-    if (!cla_projector_begin_measuring(context)) return CLATTN_OK; // it is known
+    if (!cla_projector_begin_measuring(context)) return CLATTN_OK; // already measured
     const clattn_status status = measure_projections(context, &answer, &all);
     cla_projector_end_measuring(context, status == CLATTN_OK ? &answer : NULL, all);
     return status;

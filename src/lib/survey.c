@@ -1,4 +1,5 @@
-// survey.c: clattn_device_survey. It makes a context as context.c does, and compiles what calls compile, and so stands beside measure.c.
+// survey.c: clattn_device_survey. It creates a context and compiles kernels of whole calls. So it
+// needs all parts of the library, as context.c and measure.c do.
 #include "device/context.h"
 
 #include "base/cache.h"
@@ -12,7 +13,8 @@ static clattn_status refuse(const clattn_log *log, const char *why) {
     return CLATTN_INVALID_ARGUMENT;
 }
 
-// What common calls compile. A kernel that does not build is an answer here.
+// Compile the kernels of common calls. A kernel that does not build is a result of the survey, not
+// an error.
 static void build_common(clattn_context *c) {
     static const struct {
         clattn_type type;
@@ -49,8 +51,8 @@ clattn_status clattn_device_survey(const clattn_context_params *params, bool res
         return refuse(&params->log, "cache_dir: the folder is not usable: a survey is kept there");
     }
     bool known;
-    c->capabilities.assembly =
-        cla_known_assembly(&c->capabilities, &known); // an earlier survey's is tried anew
+    // Discard an earlier survey's result.
+    c->capabilities.assembly = cla_known_assembly(&c->capabilities, &known);
     c->surveys = true, c->tries_again = !resume;
     if (!resume) cla_unfit_forget(c);
     cla_survey_store(c, false);

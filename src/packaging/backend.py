@@ -1,10 +1,15 @@
-"""What builds the wheel: meson-python, whose tags name one version of Python. The module opens its library by ctypes, and so fits all."""
+"""Build the wheel with meson-python, and change its tags to any Python 3.
+
+meson-python's tags name one version of Python. The module loads its library by ctypes, so it works
+with all of them.
+"""
 import os
 import subprocess
 import sys
 
 import mesonpy
-from mesonpy import build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel  # noqa: F401
+from mesonpy import (build_sdist, get_requires_for_build_sdist,  # noqa: F401
+                    get_requires_for_build_wheel)
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -1,12 +1,15 @@
 #!/bin/sh
-# Debian packages of the last commit, built here: the source package, the library, its development files, the programs, the Python
-# module, and the same for MPI. The folder debian beside this file is their pattern: in its texts and names of files @VERSION@ and
-# @SOVERSION@ are what meson.build says, @DATE@ is the commit's.
-#   sh src/packaging/make_debian.sh [FOLDER]     they lie in FOLDER, build/debian, beside the log of their build
-# Installs what the build needs, as root or through sudo, unless CLATTN_INSTALL=off. The same commit gives the same bytes anywhere.
+# Build Debian packages of the last commit: the source package, the library, its development files,
+# the programs, the Python module, and the same for MPI. The folder debian beside this file has the
+# templates. In their texts and file names, @VERSION@ and @SOVERSION@ become meson.build's numbers,
+# and @DATE@ the commit's date.
+#   sh src/packaging/make_debian.sh [FOLDER]
+#       FOLDER   receives the packages and the log; default build/debian
+# Installs the build's dependencies, as root or through sudo, unless CLATTN_INSTALL=off. The same
+# commit leads to the same bytes anywhere.
 set -eu
 cd "$(dirname "$0")/../.."
-PATH=/usr/sbin:/usr/bin:/sbin:/bin # the system's compiler, Meson and Python, whatever stands before them
+PATH=/usr/sbin:/usr/bin:/sbin:/bin # use the system's compiler, Meson and Python
 export PATH
 umask 022
 . tests/steps.sh
@@ -25,12 +28,13 @@ case $out in *[[:space:]]*) complain "$out: debhelper builds in no folder with a
 
 version=$(sed -n "1,/version:/s/^ *version: '\([0-9.]*\)',\$/\1/p" meson.build)
 case $version in
-    0.*.*) soversion=${version%.*} ;; # as meson.build has it: while it is 0.x, each minor is another library
+    # As in meson.build: while the version is 0.x, each minor version has its own soname.
+    0.*.*) soversion=${version%.*} ;;
     [1-9]*.*.*) soversion=${version%%.*} ;;
     *) complain "meson.build has no version of three numbers" ;;
 esac
 
-# The sources as upstream's tarball, and debian/ from its pattern.
+# Make upstream's tarball from the sources, and debian/ from its template.
 tree=$out/clattn-$version
 rm -rf "$tree"
 git archive --prefix="clattn-$version/" HEAD | xz -T1 >"$out/clattn_$version.orig.tar.xz"

@@ -1,9 +1,11 @@
 #!/bin/sh
-# The last commit's sources as a tarball, and what other systems of packages build it with: recipes for Conan, vcpkg, conda and Homebrew,
-# and a wrap for Meson. The folder recipes beside this file is their pattern: @VERSION@ is what meson.build says, @URL@ where the tarball
-# will lie, the sums are its own.
-#   sh src/packaging/make_recipes.sh [FOLDER [URL]]     in FOLDER, build/recipes; the URL is the tarball's place here, file:///...
-# Nothing of it is published by this. The same commit gives the same bytes.
+# Make a tarball of the last commit, and recipes that build it: for Conan, vcpkg, conda, Homebrew
+# and Meson (a wrap). The folder recipes beside this file has the templates. @VERSION@ becomes
+# meson.build's version, @URL@ the tarball's address, @SHA256@ and @SHA512@ its sums.
+#   sh src/packaging/make_recipes.sh [FOLDER [URL]]
+#       FOLDER   receives the files; default build/recipes
+#       URL      address of the tarball; default file:///... in FOLDER
+# Nothing is published. The same commit leads to the same bytes.
 set -eu
 cd "$(dirname "$0")/../.."
 umask 022

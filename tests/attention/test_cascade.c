@@ -224,7 +224,7 @@ static void enqueue(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// Copy the shared keys: from the first of every `items` batch items to the others of them.
+// Keys that items share are equal in each of them.
 static void share(double *x, int from, int count, int items) {
     const int keys = ALL + PAIR + OWN;
     for (int b = 0; b < BATCH; b++)
@@ -234,7 +234,6 @@ static void share(double *x, int from, int count, int items) {
                     (size_t)(count * SIZE) * sizeof *x);
 }
 
-// The first call computes the first and the last level. Causality and sinks belong to the last.
 START_TEST(three_levels) {
     struct test_case test;
     struct case_arrays arrays;
@@ -256,7 +255,7 @@ START_TEST(three_levels) {
                    lse = guarded_output(harness_place(), &lse_shape);
 
     arrays.params.cascade = CLATTN_CASCADE_ALWAYS;
-    clattn_attention_params p = arrays.params;
+    clattn_attention_params p = arrays.params; // first and last level (causality, sinks)
     p.kv = (clattn_kv){.k = own[0].view, .v = own[1].view, .past_k = all[0].view, .past_v = all[1].view};
     enqueue(&p);
     for (int g = 0; g < GROUPS; g++) {

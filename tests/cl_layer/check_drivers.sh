@@ -21,6 +21,7 @@ cases="everything attend-f16-b1-h2-n13-nkv67-d41-dv23-full-lse layer-bf16-b2-h4-
 all_cases="plain causal grouped hidden-nan empty-rows append append-i8 append-past mods dropout long-bf16
     attend-f32-b2-h4-hkv2-n33-nkv64-d32-causal-kvq8_0-lse-pages16
     layer-f16-b1-h4-n40-d32-m64-causal-native linear-bf16-b2-h4-n40-d16-m64-full"
+plain=attend-f32-b1-h1-n3-nkv5-d8-full
 # A decoder's step: a row is appended to a quantised cache, and the call is recorded and replayed.
 decode=decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi8-lse-kvlen300:17-append1-hiddennan
 
@@ -45,6 +46,7 @@ run_unrecorded() {
     [ "$what" = few ] || said gradients "$build/tests/test_case" backward-f32-b1-h2-n9-nkv33-d32-causal
     said decode "$build/tests/test_case" "$decode"
 }
+run_some() { for case in $cases; do verify "$case"; done; }
 run_promises() { said promises "$build/tests/test_promises"; }
 run_errors() { said errors "$build/tests/test_errors"; }
 run_slices() { said slices env CLATTN_TEST_EVERY="$([ "$what" = few ] && echo 8 || echo 1)" "$build/tests/test_slices"; }
@@ -65,6 +67,26 @@ refused() { # $1 a part of the line, then the command
     fi
 }
 run_refused() { refused "the device is gone" "$build/clattn" verify --only planner --cache-dir off; }
+run_structs() { refused "passes structs of 528 bytes" "$build/clattn" verify --only planner --cache-dir off; }
+# Behind what was played, the log has these words.
+logged() { # $1 words, then the command
+    wanted=$1
+    shift
+    said "$wanted" "$@"
+    grep -q "$wanted" "$work/said" && return 0
+    echo "FAIL $name: no line with \"$wanted\""
+    tail -25 "$work/said"
+    failed=yes
+}
+run_learned() {
+    logged "bytes of local memory, 1024 more than planned" "$build/clattn" verify --only flash --case plain --cache-dir off --verbose
+}
+run_slow() {
+    for of in scores:unfused flash:flash; do
+        logged "kernel ${of%:*}: the driver's compiler has worked for 10 seconds" \
+            "$build/clattn" verify --only "${of#*:}" --case "$plain" --cache-dir off --verbose
+    done
+}
 run_contexts() { refused "clCreateContext" "$build/clattn" verify --cache-dir off --devices 0,0 --case causal; }
 
 failed=no

@@ -241,7 +241,7 @@ PUSHES(clFlush)
 static cl_int CL_API_CALL layer_clSetKernelArg(cl_kernel k, cl_uint i, size_t size, const void *value) {
     const int code = layer_fault("clSetKernelArg", false);
     if (!layer_object_used(LAYER_KERNEL, k, "clSetKernelArg")) return CL_INVALID_KERNEL;
-    return code != 0 ? code : next->clSetKernelArg(k, i, size, value);
+    return code != 0 ? code : next->clSetKernelArg(k, i, size, layer_driver_argument(size, value));
 }
 
 static cl_int CL_API_CALL layer_clSetKernelArgSVMPointer(cl_kernel k, cl_uint i, const void *address) {
@@ -379,8 +379,8 @@ CREATES(LAYER_PROGRAM, cl_program, clLinkProgram,
         (cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint count, const cl_program *p,
          program_notify f, void *user, cl_int *err),
         (c, n, d, o, count, p, f, user, err))
-CREATES(LAYER_KERNEL, cl_kernel, clCreateKernel, (cl_program p, const char *name, cl_int *err),
-        (p, name, err))
+CREATES_UNLESS(layer_driver_kernel(next, p), LAYER_KERNEL, cl_kernel, clCreateKernel,
+               (cl_program p, const char *name, cl_int *err), (p, name, err))
 CREATES(LAYER_EVENT, cl_event, clCreateUserEvent, (cl_context c, cl_int *err), (c, err))
 
 static cl_int CL_API_CALL layer_clCreateSubDevices(cl_device_id d, const cl_device_partition_property *p,

@@ -60,10 +60,14 @@ enum { ANSWERS = sizeof answer_words / sizeof answer_words[0] };
 enum fault {
     NO_BUILD,
     SLOW_BUILD,
+    SLOW_KERNEL,
     FAIL_LAUNCH,
     GROUP_ABOVE,
     LOST_AT,
     FAIL_CONTEXT,
+    LOCAL_ADDED,
+    LOCAL_ABOVE,
+    CUT_STRUCTS,
     OFFSETS,
     FLUSH_HALVES,
     REFUSE_BINARIES,
@@ -74,10 +78,14 @@ static const struct fault_word {
 } fault_words[FAULTS] = {
     [NO_BUILD] = {"no-build", "k", NULL},
     [SLOW_BUILD] = {"slow-build", "kn", NULL},
+    [SLOW_KERNEL] = {"slow-kernel", "kn", NULL},
     [FAIL_LAUNCH] = {"launch", "kc", NULL},
     [GROUP_ABOVE] = {"group-above", "nc", NULL},
     [LOST_AT] = {"lost-at-launch", "n", NULL},
     [FAIL_CONTEXT] = {"context", "nc", NULL},
+    [LOCAL_ADDED] = {"local-memory-added", "n", NULL},
+    [LOCAL_ABOVE] = {"local-memory-above", "nc", NULL},
+    [CUT_STRUCTS] = {"structs-cut", "n", NULL},
     [OFFSETS] = {"offsets", "w", "ignored=0 twice=2"},
     [FLUSH_HALVES] = {"halves", "w", "flushed=1"},
     [REFUSE_BINARIES] = {"binaries", "w", "refused=1"},
@@ -254,9 +262,22 @@ bool layer_driver_answer(bool of_platform, unsigned what, const void **bytes, si
     return true;
 }
 
+// The compiler's own share of a group's local memory.
+static cl_ulong local_added(cl_ulong bytes) {
+    struct line *l = bytes > 0 ? find_fault(LOCAL_ADDED, NULL) : NULL;
+    if (l != NULL) play(l, 0);
+    return l != NULL ? l->value[0] : 0;
+}
+
 void layer_driver_kernel_answer(unsigned what, void *to) {
     struct line *l = to ? find_answer(KERNEL | what) : NULL;
     size_t size = 0;
+    if (to && what == CL_KERNEL_LOCAL_MEM_SIZE) {
+        cl_ulong bytes;
+        memcpy(&bytes, to, sizeof bytes);
+        bytes += local_added(bytes);
+        memcpy(to, &bytes, sizeof bytes);
+    }
     if (l == NULL) return;
     memcpy(&size, to, sizeof size);
     if (size <= l->value[0]) return;
@@ -265,7 +286,7 @@ void layer_driver_kernel_answer(unsigned what, void *to) {
     play(l, 0);
 }
 
-unsigned long layer_driver_type(unsigned long type) {
+unsigned long long layer_driver_type(unsigned long long type) {
     const struct line *l = find_answer(CL_DEVICE_TYPE);
     if (l == NULL || type == CL_DEVICE_TYPE_ALL) return type;
     return type == CL_DEVICE_TYPE_DEFAULT || (type & l->value[0]) ? CL_DEVICE_TYPE_ALL : 0;
@@ -294,10 +315,19 @@ static bool has_kernel(const struct _cl_icd_dispatch *next, cl_program program, 
     return found;
 }
 
-int layer_driver_build(const struct _cl_icd_dispatch *next, struct _cl_program *program) {
-    for (struct line *l = NULL; (l = find_fault(SLOW_BUILD, l)) != NULL;)
+static void sleep_for(enum fault which, const struct _cl_icd_dispatch *next, cl_program program) {
+    for (struct line *l = NULL; (l = find_fault(which, l)) != NULL;)
         if (has_kernel(next, program, l->text))
             nanosleep(&(struct timespec){.tv_sec = play(l, (int)l->value[0])}, NULL);
+}
+
+int layer_driver_kernel(const struct _cl_icd_dispatch *next, struct _cl_program *program) {
+    sleep_for(SLOW_KERNEL, next, program);
+    return 0;
+}
+
+int layer_driver_build(const struct _cl_icd_dispatch *next, struct _cl_program *program) {
+    sleep_for(SLOW_BUILD, next, program);
     for (struct line *l = NULL; (l = find_fault(NO_BUILD, l)) != NULL;)
         if (has_kernel(next, program, l->text)) return play(l, CL_BUILD_PROGRAM_FAILURE);
     return 0;
@@ -319,16 +349,11 @@ int layer_driver_buffer(size_t bytes) {
     return l != NULL && bytes > l->value[0] ? CL_INVALID_BUFFER_SIZE : 0;
 }
 
-static int check_limits(const struct _cl_icd_dispatch *next, cl_kernel kernel, unsigned dims,
-                        const size_t *local) {
+static int check_limits(unsigned dims, const size_t *local) {
     const struct line *group = find_answer(CL_DEVICE_MAX_WORK_GROUP_SIZE),
                       *items = find_answer(CL_DEVICE_MAX_WORK_ITEM_SIZES),
-                      *own = find_answer(KERNEL | CL_KERNEL_WORK_GROUP_SIZE),
-                      *memory = find_answer(CL_DEVICE_LOCAL_MEM_SIZE);
+                      *own = find_answer(KERNEL | CL_KERNEL_WORK_GROUP_SIZE);
     unsigned long long all = 1;
-    cl_ulong bytes = 0;
-    cl_device_id device = NULL;
-    cl_program program = NULL;
     for (unsigned i = 0; local != NULL && i < dims; i++) {
         all *= local[i];
         if (items != NULL && local[i] > items->value[i])
@@ -339,14 +364,36 @@ static int check_limits(const struct _cl_icd_dispatch *next, cl_kernel kernel, u
         return past_limit("work-items of a group", all, group->value[0], CL_INVALID_WORK_GROUP_SIZE);
     if (own != NULL && all > own->value[0])
         return past_limit("work-items of a kernel's group", all, own->value[0], CL_INVALID_WORK_GROUP_SIZE);
-    if (memory == NULL ||
+    return 0;
+}
+
+// A driver that names more than it has fails the launch; the program is to blame only for what is past the limit that was named.
+static int check_local(const struct _cl_icd_dispatch *next, cl_kernel kernel) {
+    const struct line *memory = find_answer(CL_DEVICE_LOCAL_MEM_SIZE);
+    struct line *above = find_fault(LOCAL_ABOVE, NULL);
+    cl_ulong bytes = 0;
+    cl_device_id device = NULL;
+    cl_program program = NULL;
+    if ((memory == NULL && above == NULL) ||
         next->clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL) != CL_SUCCESS ||
         next->clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof device, &device, NULL) != CL_SUCCESS ||
         next->clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes,
-                                       NULL) != CL_SUCCESS ||
-        bytes <= memory->value[0])
+                                       NULL) != CL_SUCCESS)
         return 0;
-    return past_limit("bytes of local memory", bytes, memory->value[0], CL_OUT_OF_RESOURCES);
+    bytes += local_added(bytes);
+    if (memory != NULL && bytes > memory->value[0])
+        return past_limit("bytes of local memory", bytes, memory->value[0], CL_OUT_OF_RESOURCES);
+    return above != NULL && bytes > above->value[0] ? play(above, above->code) : 0;
+}
+
+const void *layer_driver_argument(size_t size, const void *value) {
+    static _Thread_local unsigned char cut[4096];
+    struct line *l = find_fault(CUT_STRUCTS, NULL);
+    if (l == NULL || value == NULL || size <= l->value[0] || size > sizeof cut) return value;
+    memcpy(cut, value, size);
+    memset(cut + l->value[0], 0, size - (size_t)l->value[0]);
+    play(l, 0);
+    return cut;
 }
 
 static int fail_launch(const struct _cl_icd_dispatch *next, cl_kernel kernel, unsigned long long items) {
@@ -366,7 +413,8 @@ int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *
     unsigned long long items = 1;
     if (line_count == 0) return 0;
     for (unsigned i = 0; local != NULL && i < dims; i++) items *= local[i];
-    int code = check_limits(next, kernel, dims, local);
+    int code = check_limits(dims, local);
+    if (code == 0) code = check_local(next, kernel);
     if (code == 0) code = fail_launch(next, kernel, items);
     struct line *l = find_fault(OFFSETS, NULL);
     if (code != 0 || l == NULL || *offset == NULL) return code;

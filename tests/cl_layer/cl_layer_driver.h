@@ -27,13 +27,16 @@ void layer_driver_begin(void);
 bool layer_driver_answer(bool of_platform, unsigned what, const void **bytes, size_t *count);
 void layer_driver_kernel_answer(unsigned what, void *to);
 // The type to request from the real driver; 0: the driver has no device of this type.
-unsigned long layer_driver_type(unsigned long type);
+unsigned long long layer_driver_type(unsigned long long type);
 
 // The code of a failing call, or 0.
 int layer_driver_context(void);
 int layer_driver_build(const struct _cl_icd_dispatch *next, struct _cl_program *program);
+int layer_driver_kernel(const struct _cl_icd_dispatch *next, struct _cl_program *program);
 int layer_driver_binary(void);
 int layer_driver_buffer(size_t bytes);
+// The kernel's argument as it arrives. It is valid until the thread's next call.
+const void *layer_driver_argument(size_t size, const void *value);
 // Replace `offset` by the driver's offset, in `made`.
 int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *kernel, unsigned dims,
                         const size_t **offset, const size_t *local, size_t made[3]);

@@ -1,5 +1,5 @@
-/* Host tensors: sizes that overflow, conversions between float32 and types of 16 and 8 bits.
- * Pure C. */
+/* Host tensors: overflowing sizes, and conversion between 16-bit and 8-bit types and float32. Pure
+ * C. */
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 #include "verification/reference/storage.h"
 #include "cli/files/array.h"
 
-/* Every 16-bit number survives the way to float32 and back. A NaN becomes quiet. */
+/* Every 16-bit number survives conversion to float32 and back. A NaN comes back quiet. */
 START_TEST(halves_survive_the_round_trip) {
     int wrong = 0;
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -25,8 +25,8 @@ START_TEST(halves_survive_the_round_trip) {
 }
 END_TEST
 
-/* The middle between two 16-bit numbers rounds to the even one, numbers beside it to the nearer
- * one. */
+/* Between two neighbouring 16-bit numbers, the middle rounds to even, and other values to the
+ * nearer one. */
 static int wrong_between(uint16_t (*to)(float), uint16_t low, float low_value, float high_value) {
     float middle = (float)(((double)low_value + high_value) / 2);
     unsigned even = low % 2 ? low + 1u : low;
@@ -52,7 +52,7 @@ START_TEST(rounding_is_to_nearest_even) {
 }
 END_TEST
 
-/* Every float8 and every i8, with the values of the library's reference. */
+/* Every float8 and i8 value must match the library's reference. */
 START_TEST(eight_bits_are_exact) {
     static const struct {
         array_type type;
@@ -79,7 +79,8 @@ START_TEST(eight_bits_are_exact) {
 END_TEST
 
 START_TEST(measure_refuses_what_overflows) {
-    const int64_t huge[] = {INT64_C(1) << 62, 4}, none[] = {0, INT64_C(1) << 62, 4}, negative[] = {2, -1};
+    const int64_t huge[] = {INT64_C(1) << 62, 4}, none[] = {0, (int64_t)(SIZE_MAX / 4 + 1), 4},
+                  negative[] = {2, -1};
     size_t bytes = 1;
     ck_assert(!array_measure(ARRAY_BOOL, 2, huge, &bytes));
     ck_assert(!array_measure(ARRAY_BOOL, 3, none, &bytes));

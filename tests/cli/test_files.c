@@ -1,5 +1,5 @@
-/* The program's file writes. A file is written completely or not at all, whatever exists in its
- * place and whatever ends the program. Pure C, so Check may fork. */
+/* Whole-file writes of the program: a file is written completely or not at all, whatever exists at
+ * its path and whatever ends the program. Pure C, so Check may fork. */
 #define _GNU_SOURCE
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
@@ -22,7 +22,7 @@
 
 static reason error;
 
-/* A file that cannot be written completely leaves the old one, and nothing beside it. */
+/* A failed write leaves the old file unchanged, and no other file. */
 START_TEST(a_failed_write_leaves_the_old_file) {
     static unsigned char large[100000];
     unsigned char *bytes = NULL;
@@ -55,7 +55,8 @@ START_TEST(a_failed_write_leaves_the_old_file) {
 }
 END_TEST
 
-/* A link's target is written, even before it exists. A link to itself or into no folder is not. */
+/* The target of a link is written, also if it does not exist yet. A link to itself or into a
+ * missing folder is refused. */
 START_TEST(links_are_followed) {
     char link_path[512], error_text[512];
     struct stat status;
@@ -78,7 +79,7 @@ START_TEST(links_are_followed) {
 }
 END_TEST
 
-/* The new contents do not run as the old contents' owner. */
+/* The new contents must not keep the old file's set-user-id bit. */
 START_TEST(no_set_user_id_is_kept) {
     struct stat status;
     entries(true);
@@ -122,7 +123,7 @@ START_TEST(outputs_are_known_before_they_are_made) {
 }
 END_TEST
 
-/* Returns whether the child has a file of the folder open, even one without a name. */
+/* Returns true if the child has an open file in the folder, even one without a name. */
 static bool is_writing(pid_t child) {
     for (int n = 3; n < 64; n++) {
         char name[64], to[1024];
@@ -136,7 +137,7 @@ static bool is_writing(pid_t child) {
     return false;
 }
 
-/* A child that writes forever is stopped while it writes: nothing of it stays. */
+/* A child that writes endlessly is interrupted, and must leave no file. */
 static void end_a_writer(int number) {
     static unsigned char large[1 << 20];
     static file_part parts[100000]; /* 100 GB */
@@ -146,7 +147,7 @@ static void end_a_writer(int number) {
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        signal(number, SIG_DFL); /* Check's own handler ends the whole group */
+        signal(number, SIG_DFL); /* Check's handler ends the whole process group */
         file_write_parts(in_folder("endless"), parts, sizeof parts / sizeof *parts, error);
         _exit(1);
     }
@@ -177,7 +178,7 @@ START_TEST(a_signal_leaves_no_temporary_file) {
 }
 END_TEST
 
-/* A child begins a file of several processes, whose temporary file has its name at once, and
+/* A child begins a file of several processes, whose temporary file has a name from the start, and
  * does not finish it. */
 static pid_t begin_and_wait(char name[FILE_NAME_MOST]) {
     int ends[2];
@@ -226,8 +227,8 @@ START_TEST(a_signal_leaves_no_shared_file) {
 }
 END_TEST
 
-/* Leftovers of a killed run are removed with the next file written there. A file that a process
- * uses or holds, or that belongs to another program, host or user, stays. */
+/* The next write to a path removes what killed runs left behind. A file stays if its process lives,
+ * if it is locked, or if another program, host or user made it. */
 START_TEST(leftovers_of_killed_runs_go) {
     char name[FILE_NAME_MOST], kept[8][FILE_NAME_MOST + 32], host[16] = "", link_to[FILE_NAME_MOST + 32];
     entries(true);
@@ -245,9 +246,9 @@ START_TEST(leftovers_of_killed_runs_go) {
     snprintf(kept[4], sizeof kept[4], "%.*s.clattn-%x-1", stem, name, (unsigned)pid);
     /* a folder */
     snprintf(kept[5], sizeof kept[5], "%.*s.clattn-%s-%x-2", stem, name, host, (unsigned)pid);
-    /* held */
+    /* locked */
     snprintf(kept[6], sizeof kept[6], "%.*s.clattn-%s-%x-3", stem, name, host, (unsigned)pid);
-    /* of another program */
+    /* of another user */
     snprintf(kept[7], sizeof kept[7], "%.*s.clattn-%s-%x-5", stem, name, host, (unsigned)pid);
     snprintf(link_to, sizeof link_to, "%.*s.clattn-%s-%x-4", stem, name, host, (unsigned)pid);
     for (int n = 0; n < 8; n++)
@@ -273,9 +274,9 @@ START_TEST(leftovers_of_killed_runs_go) {
 }
 END_TEST
 
-/* A single process's file has no name before it is complete, if the system supports that. */
+/* If the system supports it, a file of one process has no name until it is complete. */
 START_TEST(kill_leaves_nothing) {
-    const int probe = open(folder, O_WRONLY | O_TMPFILE, 0600); /* a child would have it, too */
+    const int probe = open(folder, O_WRONLY | O_TMPFILE, 0600); /* as a child would open it */
     if (probe >= 0) close(probe);
     entries(true);
     ck_assert(file_write_whole(in_folder("endless"), "old", 3, error));
@@ -286,7 +287,7 @@ START_TEST(kill_leaves_nothing) {
 }
 END_TEST
 
-/* Another rank's part is not written through a link. */
+/* A rank's part of a shared file must not be written through a link. */
 START_TEST(a_shared_file_is_no_link) {
     int descriptor = -1;
     ck_assert(file_write_whole(in_folder("target"), "old", 3, error));
@@ -298,8 +299,8 @@ START_TEST(a_shared_file_is_no_link) {
 }
 END_TEST
 
-/* Replaces the system's umask, which only file_begin may call. Otherwise a file that a driver's
- * thread creates meanwhile would be accessible to all. */
+/* Shadows the system's umask, which only file_begin may call. While the mask is 0, a file created
+ * by a driver's thread would be writable by everybody. */
 static int masks_set;
 static mode_t mask_now = 027;
 mode_t umask(mode_t mask) {

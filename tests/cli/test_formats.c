@@ -1,5 +1,5 @@
-/* The program's tensors and files: conversions, .npy, safetensors. Pure C, so Check may fork.
- * Needs the folder of test data in CLATTN_TEST_DATA, by default "tests/data". Pictures are in
+/* The program's tensors and files: conversions, .npy, safetensors. Pure C, so Check may fork. Needs
+ * the folder of test data in CLATTN_TEST_DATA, by default "tests/data". Pictures are in
  * test_heatmap.c. */
 #define _XOPEN_SOURCE 700
 #include "support/run_suite.h"
@@ -34,7 +34,8 @@ static const char *data_file(const char *name) {
     return path;
 }
 
-/* Every type and rank of NumPy's files, also with sizes of zero, is read as it was written. */
+/* Every type of NumPy's files and every rank, also with sizes of zero, is read as it was
+ * written. */
 START_TEST(npy_round_trip) {
     for (int t = 0; t < ARRAY_I8; t++)
         for (int rank = 0; rank <= ARRAY_MAX_RANK; rank++)
@@ -76,7 +77,7 @@ START_TEST(npy_bytes_are_numpys) {
 }
 END_TEST
 
-/* A version-1 file with this dictionary and `data` bytes of data, in static memory. */
+/* Build a .npy file with this dictionary and `data` bytes of data, in static memory. */
 static size_t make_npy(unsigned char *file, int version, const char *dictionary, size_t data) {
     size_t length = strlen(dictionary), start = version == 1 ? 10 : 12;
     memcpy(file, "\x93NUMPY", 6);
@@ -89,7 +90,7 @@ static size_t make_npy(unsigned char *file, int version, const char *dictionary,
 static const struct {
     const char *dictionary;
     size_t data;
-    const char *error; /* a part of the error; NULL: the file is valid */
+    const char *error; /* a part of the error line; NULL: the file is valid */
 } npy_cases[] = {
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24, NULL},
     {"{\"shape\":(3,),\"descr\":\"|b1\",\"fortran_order\":False} \n", 3, NULL},
@@ -223,7 +224,7 @@ START_TEST(safetensors_accepts_and_refuses) {
 }
 END_TEST
 
-/* A damaged file is read, or refused with one line. */
+/* Returns true if a damaged file is read. Fails unless it is otherwise refused with one line. */
 static bool parse_damaged(bool npy, const unsigned char *file, size_t size) {
     /* A copy of the exact size, so that a sanitizer sees a read past its end. */
     unsigned char *copy = malloc(size ? size : 1);
@@ -238,8 +239,8 @@ static bool parse_damaged(bool npy, const unsigned char *file, size_t size) {
     return one_line && good == (error[0] == '\0');
 }
 
-/* Flip a bit of every byte, replace every byte by characters of headers, and cut the file at
- * every length. */
+/* Each byte with one bit flipped, or replaced by characters that matter in a header, and the file
+ * truncated at every length. */
 START_TEST(damage_never_crashes) {
     static const unsigned char values[] = "\0\xff{}[](),:'\"\\ \n-09L";
     unsigned char file[512];

@@ -1,5 +1,5 @@
-/* Pictures of attention weights: labels, token files, the three back ends, and `clattn heatmap`
- * as a user runs it. Pure C, so Check may fork: each test has its own process and standard
+/* Pictures of attention weights: labels, token files, the three back ends, and `clattn heatmap` run
+ * like a user's command. Pure C, so Check may fork: each test has its own process and standard
  * streams. Needs CLATTN_TEST_DATA. */
 #define _XOPEN_SOURCE 700
 #include "support/run_suite.h"
@@ -145,7 +145,7 @@ START_TEST(terminal_fits_80_columns) {
 }
 END_TEST
 
-/* Shades are shares of the greatest weight. If that is negative, nothing has a share. */
+/* Shades are relative to the greatest weight. If that is negative, no weight has a shade. */
 START_TEST(terminal_draws_negative_weights) {
     const float values[2][3] = {{-1.0f, -2.0f, -0.5f}, {-3.0f, -INFINITY, 0.0f}};
     for (int n = 0; n < 2; n++) {
@@ -197,7 +197,7 @@ static const struct {
     int status;
     const char *error;
 } refusals[] = {
-    {{NULL}, 2, "a file of weights is needed"},
+    {{NULL}, 2, "a file of weights, or --n N and a mask option, is needed"},
     {{"@w", "@w"}, 2, "is one argument too many"},
     {{"@w", "--colour"}, 2, "--colour: no such option"},
     {{"@w", "--token", "@five"}, 2, "5 tokens; the weights have 3 queries"},

@@ -1,5 +1,5 @@
-/* The pictures themselves: the palette and its scales, cells of blocks, letters, and the two
- * file back ends. Pure C, so Check may fork: each test has a process of its own. */
+/* The pictures themselves: the palette and its scales, cells of several weights, letters, and the
+ * two file back ends. Pure C, so Check may fork: each test has its own process. */
 #define _XOPEN_SOURCE 700
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
@@ -32,7 +32,7 @@ START_TEST(palette_and_scale) {
     for (int index = COLOUR_LEAST; index <= COLOUR_GREATEST; index++) {
         picture_colour(index, rgb);
         int light = 299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2];
-        ck_assert_int_ge(light, darkest - 1000); /* a step of rounding */
+        ck_assert_int_ge(light, darkest - 1000); /* one rounding step */
         darkest = light > darkest ? light : darkest;
     }
     ck_assert(rgb[0] == 0xfd && rgb[1] == 0xe7 && rgb[2] == 0x25);
@@ -45,8 +45,8 @@ START_TEST(palette_and_scale) {
 END_TEST
 
 #ifdef CLATTN_HAVE_PNG
-/* A picture of cells with known colours. Each must fill its square, 32 pixels a side in such a
- * small picture. */
+/* A picture with cells of known colours. Each must fill its square, which is 32 pixels wide in a
+ * picture this small. */
 START_TEST(png_pixels) {
     const float weights[] = {0, 1, NAN, 0.5f};
     const picture p = {.title = "t",
@@ -70,7 +70,7 @@ START_TEST(png_pixels) {
         picture_colour(expected[e], rgb);
         for (size_t k = 0; k < PNG_IMAGE_SIZE(image); k += 3) found += memcmp(pixels + k, rgb, 3) == 0;
         ck_assert_int_ge(found, 32 * 32);
-        ck_assert_int_le(found, 32 * 32 + 22); /* and at most a line of the bar */
+        ck_assert_int_le(found, 32 * 32 + 22); /* plus at most one line of the bar */
     }
     free(pixels);
     picture large = p;
@@ -106,7 +106,7 @@ START_TEST(scales_place_weights) {
     ck_assert(s.greatest == 0.5f && picture_share(&s, 0.25f) == 0.5);
     p.by_head = false, p.most = 0.1f;
     s = picture_scale_of(&p, 0);
-    ck_assert(s.greatest == 0.1f && picture_share(&s, 1.0f) == 1);
+    ck_assert(s.greatest == p.most && picture_share(&s, 1.0f) == 1);
     p.most = 0, p.logarithmic = true;
     s = picture_scale_of(&p, 0);
     ck_assert_double_eq_tol(picture_share(&s, 0.01f), 0.5, 1e-6);
@@ -120,8 +120,8 @@ START_TEST(scales_place_weights) {
 }
 END_TEST
 
-/* A thousand and more keys share cells. Each cell shows its greatest weight, at any side of the
- * picture. */
+/* With more than a thousand keys, several weights share a cell. It shows the greatest of them, also
+ * at the picture's edges. */
 START_TEST(cells_show_the_greatest_of_their_block) {
     enum { SIDE = 2500 };
     float *weights = calloc(SIDE * SIDE, sizeof *weights);
@@ -139,7 +139,7 @@ START_TEST(cells_show_the_greatest_of_their_block) {
 }
 END_TEST
 
-/* Numbers of an axis are round. The legend explains grey and red if they occur. */
+/* Axis labels are round numbers. The legend explains grey and red if they occur. */
 START_TEST(axes_and_legend) {
     static char svg[1 << 20];
     float weights[640];
@@ -163,7 +163,7 @@ static void count_dot(void *state, int column, int row) {
     ++*(int *)state;
 }
 
-/* Returns whether pictures with these two labels differ. */
+/* Returns true if the pictures of these two labels differ. */
 static bool differ(const char *first_label, const char *second_label) {
     static char first[65536], second[65536];
     const float weights[] = {1};
@@ -178,7 +178,7 @@ static bool differ(const char *first_label, const char *second_label) {
     return memcmp(first, second, sizeof first) != 0;
 }
 
-/* A letter that a font of the machine has is no box; a letter without a font is a box. */
+/* A letter that a font of the machine has is not drawn as a box. A letter that no font has is. */
 START_TEST(png_letters) {
     int dots = 0;
     glyphs *fonts = glyphs_open();
@@ -188,20 +188,19 @@ START_TEST(png_letters) {
     glyphs_close(fonts);
     ck_assert(differ("\u043a", "\U000f1234") == there);
     ck_assert(!differ("\U000f1234", "\U000f1235"));
-    /* the mark over a capital letter is not cut off */
+    /* the accent over a capital letter is not cut off */
     ck_assert(differ("\u0415", "\u0401") == there);
 }
 END_TEST
 
-/* Letters of two columns, with a font and without any. Without a font they are boxes of the same
- * width. */
+/* Letters that are two columns wide. Without any font they are drawn as boxes of the same width. */
 START_TEST(png_wide_letters) {
     for (int bare = 0; bare < 2; bare++) {
         int dots = 0;
         FILE *none = fopen(in_folder("fonts.conf"), "w");
         ck_assert(none && fputs("<?xml version=\"1.0\"?><fontconfig></fontconfig>\n", none) >= 0);
         fclose(none);
-        char whole[4096]; /* an incomplete name is searched among the system's fonts */
+        char whole[4096]; /* a relative name would be searched among the system's files */
         if (bare) setenv("FONTCONFIG_FILE", realpath(in_folder("fonts.conf"), whole), 1);
         glyphs *fonts = glyphs_open();
         const bool there = glyph_draw(fonts, 0x4e2d, 24, 14, count_dot, &dots);
@@ -233,7 +232,7 @@ START_TEST(svg_text) {
     read_back(in_folder("p.svg"), svg, sizeof svg);
     ck_assert(strstr(svg, ">&lt;&amp;&gt;</text>") && strstr(svg, ">_word\xef\xbf\xbd</text>"));
     ck_assert(strstr(svg, ">head 7</text>") && strstr(svg, ">a&lt;b</text>") && strstr(svg, "#fde725"));
-    ck_assert(strstr(svg, "h64v32")); /* two cells of one colour are one box */
+    ck_assert(strstr(svg, "h64v32")); /* two cells of one colour become one box */
     ck_assert(strcmp(svg + strlen(svg) - 7, "</svg>\n") == 0);
 }
 END_TEST

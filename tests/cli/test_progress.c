@@ -1,4 +1,4 @@
-/* The remaining time that clattn prints for long commands. Pure C. */
+/* The remaining time that clattn prints for any long command. Pure C. */
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -10,7 +10,7 @@ static const struct {
     const char *text;
 } lines[] = {
     {0.0, 5.0, "0 %"},
-    {0.005, 5.0, "0 %"}, /* too little is done for an estimate */
+    {0.005, 5.0, "0 %"}, /* too early for an estimate */
     {0.5, 0.1, "50 %"},
     {0.5, 10.0, "50 %, 10 s left"},
     {0.1, 1.0, "10 %, 9 s left"},

@@ -1,5 +1,5 @@
-// Checks what clattn tune prints and keeps of a row, with made-up runs in place of a bench, also of
-// a noisy machine. Pure C.
+// Reports and stored rows of `clattn tune`. Synthetic timings, also of a noisy machine, replace the
+// benchmark. Pure C.
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
 
@@ -16,10 +16,11 @@
 
 #define ROUNDS 41
 
-static double gain, noise; // of the row over the shipped one; scatter of a round, up and down
+static double gain, noise; // the row's speed relative to the shipped rows; noise of a round
 static int rounds;         // 0: it did not run
 
-// Replaces bench_against.c's function. Ratios are the row's time divided by the shipped row's.
+// Replaces the function of bench_against.c. A ratio is the row's time divided by that of the
+// shipped rows.
 void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair) {
     double ratios[ROUNDS];
@@ -38,7 +39,7 @@ static const struct {
     {1.5, 0.01, ROUNDS, true, "1.50x what is shipped ["},
     {1.1, 0.9, ROUNDS, false, "the machine is too noisy to tell"},
     {1.05, 0.3, ROUNDS, false, "the machine is too noisy to tell"},
-    {1.01, 0.001, ROUNDS, false, "1.01x what is shipped ["}, // too little for a row
+    {1.01, 0.001, ROUNDS, false, "1.01x what is shipped ["}, // too small a gain for a row
     {0.5, 0.01, ROUNDS, false, "0.50x what is shipped ["},
     {2.0, 0.0, 2, false, "too few runs to tell"},
     {2.0, 0.0, 0, false, "not compared with what is shipped: nobody knows"},
@@ -76,7 +77,8 @@ START_TEST(rows_in_the_folder) {
     ck_assert_str_eq(text_of(path, text), rows_text);
     fflush(stderr);
     ck_assert_msg(strstr(text_of("said", text), "clattn tune: 1 rows are kept in "), "%s", text);
-    // If tune is interrupted before a result, earlier rows stay. Else they are replaced.
+    // If interrupted before any result, the rows of an earlier run stay. Otherwise they are
+    // removed.
     t.kept_count = 0;
     interrupt_catch();
     raise(SIGINT);

@@ -1,7 +1,7 @@
-// dpas_prelude.cl: Intel's functions that the kernels of check_ptx.py call, for sub-groups of
-// SUB_GROUP work-items. It is read after ptx_prelude.cl.
-// [cl_intel_subgroups, cl_intel_subgroup_matrix_multiply_accumulate]
-// No chip has the instruction of the product: ptx_dpas.py runs it.
+// dpas_prelude.cl: follows ptx_prelude.cl. Intel's functions in the kernels of check_ptx.py, for
+// sub-groups of SUB_GROUP work-items [cl_intel_subgroups,
+// cl_intel_subgroup_matrix_multiply_accumulate]. The product is an instruction that does not exist;
+// ptx_dpas.py executes it.
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define get_sub_group_local_id() ((uint)get_local_id(0) % SUB_GROUP)
 #define get_sub_group_id() ((uint)get_local_id(0) / SUB_GROUP)
@@ -30,8 +30,8 @@ DEFINE_MAD(bf16, short8, "h")
 DEFINE_MAD(f16, int8, "r")
 DEFINE_MAD(bf16, int8, "r")
 #endif
-// Block reads of local memory, with cl_intel_subgroup_local_block_io: first number 0 of every
-// work-item, then number 1 of every work-item, and so on [cl_intel_subgroups_short].
+// Block reads of local memory, if cl_intel_subgroup_local_block_io is defined: number i of all
+// work-items are contiguous [cl_intel_subgroups_short].
 #define DEFINE_BLOCK_READ(name, type)                                                                        \
     type##8 __attribute__((overloadable, always_inline))                                                     \
     intel_sub_group_block_read##name(__local const type *p) {                                                \

@@ -1,5 +1,5 @@
-// offline_probe.cl: a test of the counts of check_offline.sh. They must show a private array that no
-// compiler keeps in registers, and a loop with at least three quarters of multiply-adds.
+// offline_probe.cl: checks the counts of check_offline.sh. Has a private array that no compiler
+// keeps in registers, and a loop with at least 75 % multiply-adds.
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 offline_probe(__global float *x, __global const int *at, const int n) {
     __global float *y = x + get_global_id(0);

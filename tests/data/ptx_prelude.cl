@@ -1,5 +1,5 @@
-// ptx_prelude.cl: the functions of OpenCL C that the kernels of check_ptx.py call. clang has only
-// their declarations. libclc has them for NVIDIA, but the tests do not install it.
+// ptx_prelude.cl: the functions of OpenCL C that the kernels of check_ptx.py call, for a clang that
+// only declares them. libclc, which has them for NVIDIA, is not installed for the tests.
 #define OWN __attribute__((overloadable, const, always_inline))
 #define SREG(name, d)                                                                                        \
     ((d) == 0   ? __nvvm_read_ptx_sreg_##name##_x()                                                          \

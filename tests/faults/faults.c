@@ -1,6 +1,6 @@
-// faults.c: see faults.h. After every fault there must be a status that the header promises, and a
-// message of one line with the code. No object is leaked or released too often, and the same use
-// succeeds afterwards, after a loss on a new context.
+// faults.c: see faults.h. After each fault the status must be one that the header promises, and the
+// message must be one line with the code. No object may be left or released too often. The same use
+// must succeed afterwards, or on a new context if the device was lost.
 #include "faults/faults.h"
 
 #include <fcntl.h>
@@ -12,35 +12,17 @@
 #include <unistd.h>
 
 #define DRIVER_GONE (-9999) // NVIDIA's code for a kernel that accessed a bad address
-#define MOST_SECONDS 5.0    // of a subject that compiles
+#define MOST_SECONDS 5.0    // time limit of a subject that compiles
 
-static const int codes[] = {CL_OUT_OF_RESOURCES,
-                            CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                            LAYER_FAILED_EVENT,
-                            CL_OUT_OF_HOST_MEMORY,
-                            CL_INVALID_WORK_GROUP_SIZE,
-                            CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                            CL_BUILD_PROGRAM_FAILURE,
-                            CL_INVALID_WORK_ITEM_SIZE,
-                            CL_INVALID_VALUE,
-                            CL_COMPILER_NOT_AVAILABLE,
-                            CL_MAP_FAILURE,
-                            CL_INVALID_DEVICE,
-                            CL_INVALID_CONTEXT,
-                            CL_INVALID_MEM_OBJECT,
-                            CL_INVALID_BINARY,
-                            CL_INVALID_PROGRAM_EXECUTABLE,
-                            CL_INVALID_KERNEL_NAME,
-                            CL_INVALID_KERNEL,
-                            CL_INVALID_ARG_SIZE,
-                            CL_INVALID_KERNEL_ARGS,
-                            CL_INVALID_EVENT_WAIT_LIST,
-                            CL_INVALID_EVENT,
-                            CL_INVALID_OPERATION,
-                            CL_INVALID_BUFFER_SIZE,
-                            CL_DEVICE_NOT_AVAILABLE, // from here on the device is lost
-                            CL_INVALID_COMMAND_QUEUE,
-                            DRIVER_GONE};
+static const int codes[] = {
+    CL_OUT_OF_RESOURCES, CL_MEM_OBJECT_ALLOCATION_FAILURE, LAYER_FAILED_EVENT, CL_OUT_OF_HOST_MEMORY,
+    CL_INVALID_WORK_GROUP_SIZE, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, CL_BUILD_PROGRAM_FAILURE,
+    CL_INVALID_WORK_ITEM_SIZE, CL_INVALID_VALUE, CL_COMPILER_NOT_AVAILABLE, CL_MAP_FAILURE, CL_INVALID_DEVICE,
+    CL_INVALID_CONTEXT, CL_INVALID_MEM_OBJECT, CL_INVALID_BINARY, CL_INVALID_PROGRAM_EXECUTABLE,
+    CL_INVALID_KERNEL_NAME, CL_INVALID_KERNEL, CL_INVALID_ARG_SIZE, CL_INVALID_KERNEL_ARGS,
+    CL_INVALID_EVENT_WAIT_LIST, CL_INVALID_EVENT, CL_INVALID_OPERATION, CL_INVALID_BUFFER_SIZE,
+    // this code and the following ones mean a lost device
+    CL_DEVICE_NOT_AVAILABLE, CL_INVALID_COMMAND_QUEUE, DRIVER_GONE};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
 #define FIRST_LOSS (CODES - 3)
 
@@ -95,7 +77,7 @@ static bool is_call(const struct attempt *a, const char *call) {
     return strcmp(a->armed.hit, call) == 0;
 }
 
-// The driver says that it does not know a handle of the caller.
+// Returns true for a query of a caller's handle that the driver reports as invalid.
 static bool blames_handle(const struct attempt *a) {
     const int code = a->code;
     if (is_call(a, "clGetDeviceInfo")) return code == CL_INVALID_DEVICE;
@@ -114,14 +96,15 @@ static clattn_status wanted(const struct subject *s, const struct attempt *a) {
     return CLATTN_DRIVER;
 }
 
-// A compilation that fails without an error text is tried again, and then succeeds. CLBlast
-// compiles by itself.
+// clattn repeats a build that fails without an error in its log, and the repetition succeeds.
+// CLBlast builds its own programs and does not repeat.
 static bool is_built_again(const struct subject *s, const struct attempt *a) {
     return !s->through_clblast && is_call(a, "clBuildProgram") && a->code == CL_BUILD_PROGRAM_FAILURE;
 }
 
-// If the failure is a kernel's, another kernel, or the same one again, does the call. A step
-// without an alternative fails with the status.
+// Returns true if clattn blames the failure on a kernel. The call then succeeds with another
+// kernel, or with the same kernel in a second attempt. A step without an alternative fails with the
+// status.
 static bool may_go_on(const struct subject *s, const struct attempt *a) {
     static const char *const steps[] = {
         "clBuildProgram", "clCreateKernel",         "clCreateProgramWithSource",
@@ -163,7 +146,7 @@ static void judge_refusal(const struct subject *s, const struct attempt *a) {
     clattn_status want = wanted(s, a);
     char number[16];
     snprintf(number, sizeof number, "%d", a->code);
-    // CLBlast returns the code without the function's name, or another code.
+    // CLBlast returns the code without the name of the failed call, or returns another code.
     const bool replaced = s->through_clblast && strstr(a->message, "CLBlastSgemm: ") != NULL &&
                           strstr(a->message, number) == NULL;
     if (replaced || (s->through_clblast && want == CLATTN_BUILD_FAILED)) want = CLATTN_DRIVER;
@@ -198,7 +181,7 @@ static void judge(const struct subject *s, const struct attempt *a) {
     }
 }
 
-// gives_back: a call may release what its context kept for an earlier one.
+// With gives_back, a call may have freed objects that its context kept for an earlier call.
 static void judge_objects(const struct subject *s, const struct attempt *a, const struct layer_counts *before,
                           bool gives_back) {
     static const char *const plurals[] = {
@@ -227,8 +210,8 @@ static void expect_clean(const struct subject *s, const struct attempt *failed) 
     ASSERT(clean.right, "afterwards: %s", clean.why);
 }
 
-// Every later call fails in the same way, without a query of the driver. Then the harness gets a
-// new context.
+// After a lost device every later call must return DEVICE_LOST without calling the driver. Then the
+// harness creates a new context.
 static void after_loss(const struct subject *s, const struct attempt *lost) {
     const struct attempt again = attempt(s, 0, 0), *a = lost;
     figures.lost++;
@@ -240,7 +223,7 @@ static void after_loss(const struct subject *s, const struct attempt *lost) {
     expect_clean(s, lost);
 }
 
-// The context now avoids a kernel, so the harness gets a new context.
+// The context no longer uses the failed kernel, so the harness creates a new context.
 static void after_way_down(const struct subject *s, const struct attempt *a) {
     expect_clean(s, a);
     harness_stop();
@@ -250,8 +233,8 @@ static void after_way_down(const struct subject *s, const struct attempt *a) {
     if (!s->compiles) expect_clean(s, a);
 }
 
-// A context that cannot find out whether a lent object is free keeps one more. Kept objects are
-// then counted again.
+// Returns true if the context may keep one more object. A context that cannot query whether a lent
+// object is free allocates another one, so objects are counted anew.
 static bool keeps_another(const struct subject *s, const struct attempt *a) {
     return s->borrows && a->status == CLATTN_OK && is_spared(s, a) &&
            strncmp(a->armed.hit, "clRelease", 9) != 0;
@@ -296,7 +279,7 @@ static const char **name_calls(int calls) {
     return names;
 }
 
-// CLBlast prints failures.
+// Silence stderr, because CLBlast prints errors.
 static int mute_errors(void) {
     const int kept = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
@@ -309,15 +292,16 @@ static void restore_errors(int kept) {
     close(kept);
 }
 
-// The number of codes with which a call fails, besides a loss. By default it is one code in turn,
-// unless the call is the first of its name.
+// Number of error codes to inject into a call, besides a lost device. A shortened suite uses a
+// third of the codes for the first call of a name, and one code for a later call.
 static int codes_of(const struct subject *s, bool first) {
     if (s->compiles) return s->most_calls > 0 ? 1 : 2;
-    if (first) return FIRST_LOSS;
+    if (first) return harness_every() > 1 ? FIRST_LOSS / 3 : FIRST_LOSS;
     return harness_every() > 1 ? 1 : s->through_clblast ? 2 : 4;
 }
 
-// If a use is slow, only every n-th of its calls fails, so that the subject stays within its time.
+// For a subject that compiles: inject every n-th fault, so that the faults fit into the subject's
+// time limit.
 static int stride_of(const struct subject *s, int calls, double seconds) {
     const int most = s->most_calls > 0 ? s->most_calls + 25 : calls * codes_of(s, false);
     return s->compiles ? 1 + (int)(seconds * most / MOST_SECONDS) : 1;
@@ -325,30 +309,31 @@ static int stride_of(const struct subject *s, int calls, double seconds) {
 
 static void try_calls(const struct subject *s, const char **names, int calls, int stride) {
     const int step = s->most_calls > 0 && calls > s->most_calls ? calls / s->most_calls : 1;
-    int turn = 0, nth_fault = 0;
+    static int next_code; // continues over subjects, so that a shortened suite uses every code
+    int nth_fault = 0;
     for (int nth = 1; nth <= calls; nth++) {
         const bool first = !seen_before(names, nth);
         const bool release = strncmp(names[nth], "clRelease", 9) == 0;
-        if (!first && nth % step != 0) continue;
+        if (!first && (nth % step != 0 || (harness_every() > 1 && nth % 2 != 0))) continue;
         if (s->most_calls > 0 && release) continue;
         const int most = codes_of(s, first);
-        // After most faults of a kernel the harness gets a new context.
+        // After most faults of a kernel the harness needs a new context, which is slow.
         const bool kernel =
             !strcmp(names[nth], "clSetKernelArg") || !strcmp(names[nth], "clEnqueueNDRangeKernel");
-        for (int n = 0; n < most; n++, turn++)
+        for (int n = 0; n < most; n++, next_code++)
             if (kernel && harness_every() > 1 && (n + nth) % 4 != 0)
                 continue;
             else if (nth_fault++ % stride == 0)
-                try_one(s, nth, codes[most == FIRST_LOSS ? n : turn % FIRST_LOSS]);
-        // A loss is tried once for each name, because a new context is slow. Through CLBlast, which
-        // compiles again, only for commands.
+                try_one(s, nth, codes[most == FIRST_LOSS ? n : next_code % FIRST_LOSS]);
+        // A lost device once per name, since a new context is slow. CLBlast compiles again after a
+        // loss, so there only commands are tested.
         const bool lose =
             first && s->most_calls == 0 && (!s->through_clblast || strncmp(names[nth], "clEnqueue", 9) == 0);
         if (lose && nth_fault++ % stride == 0) try_one(s, nth, codes[FIRST_LOSS + nth % 3]);
     }
 }
 
-// CPU time of this process: other work on the machine does not change the number of faults.
+// CPU time of this process, so that other load on the machine does not change the number of faults.
 static double now(void) {
     return (double)clock() / CLOCKS_PER_SEC;
 }
@@ -356,7 +341,7 @@ static double now(void) {
 void faults_try(const struct subject *s) {
     fflush(stdout);
     expect_clean(s, NULL); // compiles
-    // releases the events of the tables that the first one wrote
+    // frees the events of the tables that the first run wrote
     if (!s->compiles) expect_clean(s, NULL);
     const double start = now();
     const struct attempt clean = attempt(s, 0, 0);

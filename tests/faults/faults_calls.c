@@ -1,5 +1,5 @@
-// faults_calls.c: the subjects on the harness' context, whose kernels exist already: every entry
-// point that enqueues, on both queues. See faults.h.
+// faults_calls.c: the subjects that use the harness's context, whose kernels are already compiled:
+// every entry point that enqueues, on both queues. See faults.h.
 #include "faults/faults.h"
 #include "support/small_calls.h"
 
@@ -31,7 +31,7 @@ static const struct test_case unfused = {.name = "unfused",
                                          .rope = {.layout = CLATTN_ROPE_HALF},
                                          .hosts = CASE_HOST_BIT(CASE_Q_LENGTHS)};
 static const struct test_case empty = {.name = "no rows", .n_q = 0, .n_kv = 9, .head_dim = 16};
-// Layouts of keys and of batches: each has its own tables and steps.
+// Keys in a past and in pages, and explicit positions. These calls have their own tables and steps.
 static const struct test_case past = {.name = "past",
                                       .batch = 2,
                                       .heads = 2,
@@ -115,8 +115,8 @@ static cl_command_queue queue_of(const struct subject *s) {
     return s->out_of_order && harness()->out_of_order != NULL ? harness()->out_of_order : harness()->queue;
 }
 
-// There is an event if and only if the call succeeded. An event with an error implies that all its
-// predecessors ended.
+// A call has an event if and only if it succeeded. The last event must report a failed event in its
+// wait list.
 static void take_event(const struct subject *s, struct attempt *a, cl_event event) {
     cl_int status = CL_COMPLETE;
     if ((event != NULL) != (a->status == CLATTN_OK)) faults_wrong(a, "event %p", (void *)event);
@@ -163,7 +163,8 @@ static void run_heard(const struct subject *s, struct attempt *a) {
     run_with(s, a, &(clattn_progress){.fn = go_on});
 }
 
-// New tables when the context has as many as it keeps: they replace old ones.
+// A call with a new table, when the context already keeps its maximum of tables. The new table
+// overwrites an old one.
 static void run_tables(const struct subject *s, struct attempt *a) {
     static float unlike;
     struct case_data *data = case_make(s->test);
@@ -187,7 +188,7 @@ static void run_tables(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// Merging a result with itself returns it unchanged.
+// Merging a result with itself returns the same result.
 static void run_merge(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays one, two;
@@ -195,7 +196,7 @@ static void run_merge(const struct subject *s, struct attempt *a) {
     case_bind(data, harness_place(), &one);
     case_bind(data, harness_place(), &two);
     case_enqueue(harness()->context, queue_of(s), &one, NULL);
-    harness_finish(queue_of(s)); // so that both borrow the same buffers
+    harness_finish(queue_of(s)); // both calls then borrow the same buffers
     case_enqueue(harness()->context, queue_of(s), &two, NULL);
     harness_finish(queue_of(s));
     const clattn_merge_params params = {one.params.out, one.params.lse, two.params.out, two.params.lse};
@@ -210,7 +211,7 @@ static void run_merge(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// The same call with a workspace of the caller, and a wait list.
+// The call with a caller's workspace and a wait list.
 static void run_given(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -236,7 +237,7 @@ static void run_given(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// A call that fails while it is recorded leaves no launch.
+// A call that fails during recording must leave no launch in the recording.
 static void run_recorded(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -263,8 +264,8 @@ static void run_recorded(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// The first result without faults is repeated by each call. A replacement of a refused kernel
-// rounds in another order.
+// Returns the tolerance for the result of a small call. Normally each run returns the bits of the
+// first run. If another kernel replaced a refused one, sums may round in another order.
 static double may_differ(double expected) {
     size_t refused = 0;
     harness_expect((cl_int)clattn_context_unfit(harness()->context, NULL, 0, &refused),
@@ -312,13 +313,13 @@ static void run_plans(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// CLBlast queries the queue for properties that have defaults.
+// CLBlast projections query the queue for a property that has a default.
 static const char *const clblast_spared[] = {"clGetCommandQueueInfo", "clGetEventInfo", "clWaitForEvents",
                                              "clRetainEvent", NULL};
-// For a buffer that an earlier call borrowed, a failure only delays lending it again. For a buffer
-// that is borrowed now, it only changes its owner.
+// Queries of whether borrowed memory is free. If they fail, the context allocates other memory
+// instead.
 static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRetainEvent", NULL};
-// Launches that cannot be fused stay as they were.
+// If fusing fails, the recording stays unfused.
 static const char *const fusing_spared[] = {"clCreateProgramWithSource",
                                             "clCompileProgram",
                                             "clLinkProgram",

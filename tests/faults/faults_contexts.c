@@ -1,5 +1,6 @@
-// faults_contexts.c: the subjects with a context of their own: devices, creation, compilation with
-// and without a cache folder, probes, the measurement, CLBlast's first product. See faults.h.
+// faults_contexts.c: the subjects that create their own context: device descriptions, context
+// creation, compilation with and without a cache folder, probes, the measurement, CLBlast's first
+// product. See faults.h.
 #include "faults/faults.h"
 
 #include <dirent.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// A context on a cl_context of its own, and the place of its cases.
+// A context on its own cl_context, and the place where its cases run.
 struct own {
     clattn_context *context;
     struct place place;
@@ -61,7 +62,7 @@ static void end_own(struct own *own) {
 static bool same_capabilities(const clattn_capabilities *a) {
     const clattn_capabilities *b = clattn_context_capabilities(harness()->context);
     clattn_capabilities copy = *a;
-    copy.subgroups = b->subgroups; // older drivers do not support these queries
+    copy.subgroups = b->subgroups; // older drivers do not know these queries
     copy.subgroup_ways = b->subgroup_ways, copy.subgroup_sizes = b->subgroup_sizes;
     copy.compute_capability = b->compute_capability, copy.wavefront_width = b->wavefront_width;
     copy.unified_memory = b->unified_memory;
@@ -99,7 +100,7 @@ static void run_create(const struct subject *s, struct attempt *a) {
     faults_end(a, status);
 }
 
-// A use on a context of its own must work there in the end.
+// After the fault, the case must run on the same context with the right result.
 static void expect_case(struct attempt *a, const struct own *own, struct case_data *data,
                         const struct case_arrays *arrays) {
     const clattn_status status = case_enqueue(own->context, own->place.queue, arrays, NULL);
@@ -139,15 +140,15 @@ static clattn_status use(const struct own *own, const struct case_arrays *arrays
     }
 }
 
-// Compile, plan, measure or enqueue with faults, then save the kernels with them. Everything before
-// and after succeeds.
+// Prepare, plan, measure or enqueue with a fault, and destroy the context, which saves its kernels,
+// with the fault as well. Everything before and after runs without faults.
 static void use_own(const struct subject *s, struct attempt *a, struct own *own, enum part part) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
     harness_expect(create(own, NULL) == CLATTN_OK ? CL_SUCCESS : CL_INVALID_CONTEXT, "context");
     place_own(own);
     case_bind(data, &own->place, &arrays);
-    if (part == PART_PREPARE) plan(own, &arrays); // probes
+    if (part == PART_PREPARE) plan(own, &arrays); // runs the probes
     faults_begin(a);
     const clattn_status status = use(own, &arrays, part);
     if (status == CLATTN_OK && part == PART_PREPARE) clattn_context_save_kernels(own->context);
@@ -171,7 +172,8 @@ static void run_save(const struct subject *s, struct attempt *a) {
     end_own(&own);
 }
 
-// The folder is filled once. Entries that are not loaded are built and replaced.
+// The cache folder is filled once. A kernel that cannot be loaded from the folder is built and
+// replaced.
 static void run_load(const struct subject *s, struct attempt *a) {
     static struct own filled;
     struct own own = {.folder = ""};
@@ -233,15 +235,15 @@ static const struct test_case product = {.name = "product",
                                          .head_dim = 8,
                                          .projection = CLATTN_PROJECTION_CLBLAST};
 
-static const char *const describing[] = {"clGetDeviceInfo", "clGetDeviceIDs",
-                                         // a device whose extension has no functions counts as one
-                                         // without the extension
-                                         "clGetExtensionFunctionAddressForPlatform", NULL},
-                         // A binary that is not read or written only means a rebuild.
+static const char *const describing[] =
+    {"clGetDeviceInfo", "clGetDeviceIDs",
+     "clGetExtensionFunctionAddressForPlatform", // an extension without functions counts as missing
+     NULL},
+                         // An unreadable or unwritable binary only costs a rebuild.
     *const compiling[] = {"clGetProgramInfo", "clGetProgramBuildInfo", NULL},
                          *const loading[] = {"clCreateProgramWithBinary", "clBuildProgram",
                                              "clGetProgramInfo", "clGetProgramBuildInfo", NULL},
-                         // An engine that cannot be probed or measured is not used.
+                         // A feature that cannot be probed or measured is not used.
                              *const trying[] = {"*", NULL},
                          *const queueing[] = {"clGetCommandQueueInfo", "clGetProgramBuildInfo", NULL};
 

@@ -1,5 +1,5 @@
-// faults_rules.c: other results of the layer in a driver's place: a device with few argument bytes,
-// a long version, and events of the caller that end with an error. See faults.h.
+// faults_rules.c: driver properties that the OpenCL layer can fake (few bytes for kernel arguments,
+// a long version string), and caller's events that end with an error. See faults.h.
 #include "faults/faults.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ START_TEST(few_argument_bytes) {
 }
 END_TEST
 
-// A version longer than the field is cut, never lost: it is part of the key of compiled kernels.
+// A version longer than its field is cut. The complete version is part of the key of compiled
+// kernels.
 START_TEST(long_version) {
     char text[1000];
     clattn_capabilities facts;
@@ -87,8 +88,8 @@ static clattn_status enqueue(cl_command_queue queue, const struct case_arrays *a
     return clattn_attention_enqueue(context, queue, &a->params, 1, &gate, event);
 }
 
-// An event that failed before the call is refused. One that fails later makes the call's event fail
-// on drivers that do so, and the context continues.
+// A call with an event that already failed is refused. If an event fails later, the call's own
+// event fails, on drivers that propagate errors. The context remains usable.
 static void wait_for_failure(const struct test_case *test, cl_command_queue queue, bool before) {
     struct case_data *data = case_make(test);
     struct case_arrays arrays;

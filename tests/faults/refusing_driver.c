@@ -15,7 +15,7 @@ struct refusing_driver driver;
 const char *const step_names[STEPS] = {"", "clBuildProgram", "clCreateKernel", "clSetKernelArg",
                                        "clEnqueueNDRangeKernel"};
 
-// The kernel of each program, the newest last. Names of released programs may stay.
+// The kernel name of each program, newest last. Names of released programs may stay.
 static struct {
     cl_program program;
     char name[64];
@@ -87,7 +87,7 @@ CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count
     return real(program, count, devices, options, done, user);
 }
 
-// The library's clock, so that no test has to wait.
+// The library's clock. With `slow_build` it jumps by ten seconds, so that no test must wait.
 int clock_gettime(clockid_t clock, struct timespec *now) {
     const int result = (int)syscall(SYS_clock_gettime, clock, now);
     if (driver.slow_build && clock == CLOCK_REALTIME) now->tv_sec -= 10;

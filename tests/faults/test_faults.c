@@ -1,6 +1,6 @@
 // test_faults.c: every OpenCL call of the library and of CLBlast fails once, in this process,
-// through the layer that OPENCL_LAYERS names. The uses are in faults_calls.c and faults_contexts.c,
-// the checks in faults.c.
+// through the layer that OPENCL_LAYERS names. Subjects are in faults_calls.c and faults_contexts.c.
+// faults.c judges the outcome.
 #include "faults/faults.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@ static bool is_built(const struct subject *s) {
     return !s->through_clblast || harness_has_clblast();
 }
 
-// Every step-th subject from `first` on: two processes share the calls. Slow subjects with few
-// faults run only in complete runs.
+// Run every step-th subject from `first` on, so that two processes can share the subjects. A
+// shortened suite skips subjects that measure, because they are slow.
 static void try_all(const struct subject *subjects, int first, int step) {
     int n = 0;
     for (const struct subject *s = subjects; s->name != NULL; s++, n++)
@@ -23,7 +23,8 @@ START_TEST(calls_fail) {
 }
 END_TEST
 
-// On a harness that has not used CLBlast, which would keep programs of other contexts for it.
+// Starts a new harness that has not used CLBlast. Otherwise CLBlast would keep programs of other
+// contexts for it.
 START_TEST(contexts_fail) {
     harness_stop();
     harness_start();

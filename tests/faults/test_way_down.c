@@ -1,6 +1,6 @@
-// test_way_down.c: a driver that refuses a kernel at its build, its object, an argument or its
-// launch. The call continues with another kernel, the log and the plan name the refused one, and
-// the next process does not build it. The driver is refusing_driver.c. POSIX only.
+// test_way_down.c: a driver refuses a kernel when it is built, created, given an argument or
+// launched. The call must fall back to another kernel. The log and the plan name the refused
+// kernel, and the next process does not build it. The driver is refusing_driver.c. POSIX only.
 #define _GNU_SOURCE
 #include "faults/refusing_driver.h"
 #include "support/case_assert.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 static int lines, errors;
-static atomic_int told; // log lines about long builds
+static atomic_int told; // number of log lines about long builds
 static char line[1024];
 static void hear(void *user, clattn_log_level level, const char *text) {
     (void)user;
@@ -73,7 +73,7 @@ static const cl_int codes[] = {CL_OUT_OF_RESOURCES,        CL_OUT_OF_HOST_MEMORY
                                CL_INVALID_BUFFER_SIZE,     -9999};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
 
-// A use, and its kernel on a CPU.
+// A case, and the kernel that it uses on a CPU.
 static const struct way {
     const char *name, *kernel, *rows;
 } ways[] = {
@@ -88,7 +88,7 @@ static const struct way {
 };
 #define WAYS ((int)(sizeof ways / sizeof ways[0]))
 
-// NVIDIA's code for a bad address: once something has run, the device is lost.
+// True for NVIDIA's code for a bad address if something has already run: the device is then lost.
 static bool is_lost(const struct way *w, cl_int code) {
     return code == -9999 && !strncmp(w->name, "backward", 8); // its forward call has run
 }
@@ -97,8 +97,8 @@ static bool is_memory(step at, cl_int code) {
     return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (code == CL_OUT_OF_HOST_MEMORY && at >= ARGUMENT);
 }
 
-// The call succeeds, the log has one line with the reason, the context lists the kernel, and the
-// next call avoids it.
+// The call falls back, the log has the reason once, the context lists the kernel, and the next call
+// does not try it again.
 static void go_on(const struct way *w, step at, cl_int code) {
     char why[512], what[128];
     clattn_unfit of;
@@ -125,7 +125,7 @@ static void go_on(const struct way *w, step at, cl_int code) {
     clattn_context_destroy(c);
 }
 
-// A lack of memory is no kernel's fault.
+// Running out of memory is not blamed on a kernel.
 static void keep_status(const struct way *w, step at, cl_int code) {
     char why[512];
     refuse(w->kernel, at, code);
@@ -138,7 +138,7 @@ static void keep_status(const struct way *w, step at, cl_int code) {
     clattn_context_destroy(c);
 }
 
-// Each step with each code is tested with two uses, or with all.
+// All ways run each step with each code. In a shortened suite two ways share each combination.
 START_TEST(calls_go_on) {
     const struct way *w = &ways[_i];
     int turn = 0;
@@ -166,7 +166,8 @@ static clattn_plan plan_of(clattn_context *c) {
     return plan;
 }
 
-// All kernels are refused: the status is the plainest one's, and no kernel is recorded.
+// If all kernels are refused, the call fails with the status of the portable kernel, logs it once,
+// and blames no kernel.
 START_TEST(the_plainest_fails) {
     static const clattn_status want[] = {CLATTN_BUILD_FAILED, CLATTN_OUT_OF_MEMORY, CLATTN_DRIVER};
     static const cl_int with[] = {CL_BUILD_PROGRAM_FAILURE, CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL};
@@ -178,7 +179,7 @@ START_TEST(the_plainest_fails) {
         ck_assert_int_eq(run(c, PREFILL, why), want[n]);
         ck_assert_uint_eq(listed(c, NULL), 0);
         ck_assert_int_eq(lines, 0);
-        ck_assert_int_eq(errors, at == BUILD ? 2 : 1); // with the compiler's words
+        ck_assert_int_eq(errors, at == BUILD ? 2 : 1); // one more line for the compiler's message
         refuse(NULL, NO_STEP, 0);
         ck_assert_int_eq(run(c, PREFILL, why), CLATTN_OK);
         clattn_context_destroy(c);
@@ -186,8 +187,7 @@ START_TEST(the_plainest_fails) {
 }
 END_TEST
 
-// A tuned row, or the caller's `kernel`, selects a kernel that the driver refuses: the plan says
-// so.
+// If a tuned row or the caller forces a kernel that the driver refuses, the plan says so.
 START_TEST(plans_say_why) {
     char why[512];
     refuse("flash_lanes", BUILD, CL_BUILD_PROGRAM_FAILURE);
@@ -218,11 +218,12 @@ static clattn_context *open_again(const char *cache, bool measure_again) {
                                                 .log = {.fn = hear, .level = CLATTN_LOG_INFO}});
 }
 
-// The next process does not build it until a measurement. A refused launch is tried again.
+// The next process does not build the refused kernel, until a measurement. A failed launch is tried
+// again.
 START_TEST(builds_are_kept) {
     char why[512];
     clattn_unfit of;
-    for (int n = 0; n < 3; n++) { // by measure_again, by clattn_context_measure; a launch
+    for (int n = 0; n < 3; n++) { // measure_again; clattn_context_measure; a launch
         const step at = n < 2 ? BUILD : LAUNCH;
         char *cache = in_folder(n == 0 ? "again" : n == 1 ? "measure" : "launch");
         refuse("flash_lanes", at, CL_INVALID_KERNEL);
@@ -255,7 +256,8 @@ START_TEST(builds_are_kept) {
 }
 END_TEST
 
-// Work-groups above a size are refused, on a device that is no CPU: smaller groups do all the work.
+// A device that is no CPU refuses work-groups above a size. Every call must succeed with smaller
+// work-groups.
 static const char *const on_gpus[] = {
     "attend-f32-b1-h4-hkv2-n20-d16-causal-lse",      "attend-f32-b1-h4-hkv2-n1-nkv40-d16-full",
     "attend-f32-b1-h2-n20-d16-causal-unfused",       "attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
@@ -285,7 +287,7 @@ START_TEST(groups_become_smaller) {
 }
 END_TEST
 
-// A launch fails after others of its call, on each queue: the whole call runs again.
+// If a later launch of a call fails, the whole call runs again, on each queue.
 START_TEST(calls_run_again_whole) {
     static const char *const last[] = {"softmax", "values"};
     const cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
@@ -308,7 +310,7 @@ START_TEST(calls_run_again_whole) {
 }
 END_TEST
 
-// Kernels of one form: the call fails, and the next one works.
+// These kernels have only one form, so the call fails, and the next call works.
 START_TEST(one_form) {
     static const char *const kernels[] = {"append", "rope"};
     static const char *const names[] = {"attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
@@ -328,8 +330,8 @@ START_TEST(one_form) {
 }
 END_TEST
 
-// While a step is recorded, another kernel is used. A failing replay returns an error, and the next
-// recording avoids the kernel.
+// During recording the call falls back to another kernel. A failed replay returns its status, and
+// the next recording avoids the kernel.
 static clattn_status record(clattn_context *c, struct case_arrays *arrays, clattn_recording **r) {
     ck_assert_int_eq(clattn_recording_begin(c, harness()->queue, r), CLATTN_OK);
     const clattn_status status = case_enqueue(c, harness()->queue, arrays, NULL);
@@ -374,7 +376,7 @@ START_TEST(recorded_steps) {
 }
 END_TEST
 
-// A workspace that fits a kernel which the driver then refuses.
+// A planned workspace stays large enough if the driver then refuses the planned kernel.
 START_TEST(workspaces_stay_large_enough) {
     struct test_case test;
     struct case_arrays arrays;
@@ -401,8 +403,8 @@ START_TEST(workspaces_stay_large_enough) {
 }
 END_TEST
 
-// An expression that no kernel compiles is the caller's error, with its line. If only the lanes'
-// kernel does not compile it, other expressions still use that kernel.
+// A caller's expression that no kernel can compile is the caller's error, with its line. If only
+// the lanes kernel cannot compile an expression, other expressions still use that kernel.
 static clattn_status prepare_mod(clattn_context *c, const char *text) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);
@@ -433,7 +435,7 @@ START_TEST(texts_of_the_caller) {
 }
 END_TEST
 
-// A long build is logged while it continues; others are not.
+// The log reports a build while it lasts long, and does not report short builds.
 START_TEST(long_builds_are_told) {
     char why[512];
     for (int n = 0; n < 2; n++) {

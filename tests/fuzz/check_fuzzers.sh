@@ -1,13 +1,14 @@
 #!/bin/sh
-# The fuzzers (fuzz_*.c) under libFuzzer, AddressSanitizer and UBSan, two at a time: the program's
+# The fuzzers (fuzz_*.c) with libFuzzer, AddressSanitizer and UBSan, two at a time: the program's
 # readers and its command line, the cache's entries, and the API on an OpenCL device.
-#   sh tests/fuzz/check_fuzzers.sh [SECONDS] [TARGET...]     20 seconds each by default, all targets
-# A fuzzer first runs only its seeds, tests/fuzz/seeds/TARGET. Each seed whose name begins with
-# "good" must be accepted. Then it runs for its time. One line for each target has the number of
-# runs, the number of accepted inputs, and the share of lines that were reached, with its minimum.
-# An input that crashes a fuzzer stays in build/fuzz/TARGET and is named. A run of up to a minute
-# starts from a fixed seed, so that a change is tested by nearly the same inputs everywhere. A
-# longer run is random.
+#
+#   sh tests/fuzz/check_fuzzers.sh [SECONDS] [TARGET...]     default: 20 seconds each, all targets
+#
+# A fuzzer first runs its seeds, tests/fuzz/seeds/TARGET. A seed whose name begins with "good" must
+# be accepted. Then it runs for SECONDS. One line for each fuzzer has the executions, the accepted
+# inputs, and the share of lines under test that were reached, which must exceed a floor. An input
+# that ends a fuzzer is kept in build/fuzz/TARGET, and its name is printed. Runs of up to a minute
+# always start with the same random seed, so that results are comparable. Longer runs do not.
 set -u
 top=$(pwd)
 . tests/driver.sh
@@ -19,7 +20,8 @@ clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; 
 profdata=$($clang -print-prog-name=llvm-profdata) cov=$($clang -print-prog-name=llvm-cov)
 sanitize=address,undefined,float-cast-overflow
 
-# Each target: the files of its minimum, the minimum in percent of lines, and the longest input.
+# For each target: the files that count for its floor, the floor in percent of the lines, and the
+# longest input.
 target_of() {
     case $1 in
     npy) floor=90 length=600 files="src/cli/files/npy.c" ;;
@@ -37,7 +39,8 @@ target_of() {
 }
 all="api options compare heatmap mods cache tuned npy safetensors tokens" # the slowest start first
 
-# The library, verification and the program, instrumented, as one archive; then the fuzzers.
+# Build the library, src/verification and the program with instrumentation, as one archive, and then
+# the fuzzers.
 build() {
     mkdir -p "$work/objects"
     python3 cl/embed.py "$work/kernels.c" "$work/kernel_list.h" "$work/kernels.d" cl/*/*.cl || return 1
@@ -53,8 +56,8 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    # The kernels first: they are megabytes of numbers, which occupy one core while the other
-    # compiles the rest.
+    # Compile the kernels first. They are megabytes of numbers, which keep one core busy while
+    # another compiles the rest.
     for source in "$work/kernels.c" $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c \
         tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c; do
         case $source in
@@ -83,11 +86,11 @@ build() {
     make -s -j2 -f "$work/Makefile" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; return 1; }
 }
 
-# "N M" of a run: the number of runs and of accepted inputs; nothing if the run did not end by
-# itself.
+# Prints "N M" for a run: the executions, and the accepted inputs. "0 0" if the run did not end
+# normally.
 counts_of() { cat "$1" 2>/dev/null || echo "0 0"; }
 
-# Percent of the lines that the runs of a target reached.   $1 target
+# coverage_of TARGET: the percentage of lines that the target's runs reached.
 coverage_of() {
     "$profdata" merge -o "$work/$1/all.profdata" "$work/$1"/*.profraw || return 1
     # shellcheck disable=SC2086
@@ -97,15 +100,15 @@ coverage_of() {
 
 fail() { echo "FAIL  fuzzer $1"; exit 1; }
 
-# Report a crash: the input that was kept, and the place.   $1 target, $2 log
+# tell_crash TARGET LOG: print what ended a run: the stored input, and the place in the code.
 tell_crash() {
     found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' \) | head -n 1)
     grep -E 'ERROR|runtime error|SUMMARY|^ +#[0-9] ' "$2" | cut -c1-200 | head -n 20
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
 
-# One run, and a second one if the leak checker itself failed (look_again.sh) without a finding.
-# $1 log, then the command
+# fuzz LOG COMMAND...: one run. If the leak checker itself failed without a finding (look_again.sh),
+# run it again.
 fuzz() {
     said=$1
     shift
@@ -115,7 +118,7 @@ fuzz() {
     rm -f "$place"/crash-* && "$@" >"$said" 2>&1
 }
 
-# One target, in a folder in memory if possible.   $1 target
+# run TARGET: run one target, in a folder in memory if possible.
 run() {
     target_of "$1"
     place=$work/$1 seeds=$top/tests/fuzz/seeds/$1
@@ -135,8 +138,9 @@ run() {
     [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/lib/attention/mods/mod_words.c >"$place/dictionary" &&
         set -- "$@" -dict="$place/dictionary"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
-    # Leaks are checked at the end, because drivers keep memory after each run. A call has many
-    # bytes. The order is fixed, so that the kernels of the seeds are the same in both runs.
+    # For the API: leaks are checked at the end, because drivers keep memory after each run. Calls
+    # need long inputs from the start. The order is fixed, so that the seeds' kernels are the same
+    # in both runs.
     [ "$1" = api ] && set -- "$@" -detect_leaks=0 -len_control=0 -shuffle=0
     [ "$seconds" -le 60 ] && set -- "$@" -seed=1
     # A long run may compile more kernels.
@@ -165,7 +169,7 @@ COUNTS
     echo "ok    fuzzer $said"
 }
 
-# The dictionary of the fuzzer: the options and words of the program, and some numbers and marks.
+# The program's own words as a dictionary.
 make_dictionary() {
     grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/cli | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
     grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/verification/words/words.c "$top"/src/cli/bench/bench_cases.c \
@@ -174,7 +178,7 @@ make_dictionary() {
 }
 
 if [ "${1:-}" = --one ]; then
-    # There are two places and an odd number of fuzzers: in a short run the slowest uses the
+    # Two fuzzers run at a time, and their number is odd, so in a short run the slowest gets the
     # remaining time.
     [ "$2" = api ] && [ "$seconds" -le 60 ] && seconds=$((2 * seconds))
     run "$2"

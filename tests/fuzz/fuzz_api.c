@@ -1,7 +1,7 @@
-/* The API: a valid call in small sizes, then changes that the input chooses: enums, shapes,
- * strides, offsets, numbers and handles, likely and unlikely ones. Plan and enqueue must return
- * a status and a line, and agree. Enqueued calls run on buffers between inaccessible pages, so a
- * kernel that leaves its view ends the run. */
+/* The API: a valid call of small size, then changes chosen by the input: enums, shapes, strides,
+ * offsets, numbers and handles, likely and unlikely ones. Plan and enqueue must return a status and
+ * a message, and agree. Enqueued calls use buffers between protected pages, so that a kernel which
+ * leaves its view ends the run. */
 #include "fuzz/fuzz_call_gradients.h"
 #include "fuzz/fuzz_calls.h"
 

@@ -1,6 +1,6 @@
-/* Entries of the cache of compiled kernels: a file with the input's bytes, or an entry that the
- * cache stored and that was then damaged. A hit must return what was stored under that key;
- * everything else is a miss, and the next store repairs it. */
+/* Entries of the cache of compiled kernels: a file with the input's bytes, or an entry that was
+ * stored and then damaged. Loading must return what was stored under the key. Everything else is a
+ * miss, and the next store repairs the entry. */
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/cache.h"
 
 enum { AS_IT_IS, WHOLE, FLIPPED, CUT, LENGTHENED, ANOTHER_KEY, FOLDER, WAYS };
-enum { MOST_BYTES = 3000 }; /* of all entries, so that old ones are removed */
+enum { MOST_BYTES = 3000 }; /* limit of the cache, so that old entries are removed */
 
 static uint8_t key[CACHE_KEY_BYTES];
 static char path[128];
@@ -39,7 +39,7 @@ static void put_entry(const void *bytes, size_t count) {
     FUZZ_CHECK(chmod(path, 0600) == 0);
 }
 
-/* Returns whether the load is a hit; the payload must then be this. */
+/* Returns true for a hit, whose payload must equal this one. */
 static bool load(cache *c, const void *payload, size_t count) {
     unsigned char *bytes = NULL;
     size_t found = 0;
@@ -53,7 +53,7 @@ static bool load(cache *c, const void *payload, size_t count) {
     return true;
 }
 
-/* Store, damage the file, load. */
+/* Store an entry, damage its file, load it. */
 static bool damage(cache *c, int way, fuzz_bytes *b) {
     static unsigned char file[4096];
     const unsigned at = fuzz_byte(b) | (unsigned)fuzz_byte(b) << 8, bit = fuzz_below(b, 8);
@@ -82,8 +82,8 @@ static bool damage(cache *c, int way, fuzz_bytes *b) {
     return false;
 }
 
-/* The part of a key that names the device. Texts that only end at other places are another
- * device's. */
+/* The part of a key that identifies the device. If device texts are split at another place, the key
+ * must differ. */
 static void identities_differ(const uint8_t *data, size_t size) {
     static clattn_capabilities device[2];
     uint8_t digest[2][SHA256_BYTES];

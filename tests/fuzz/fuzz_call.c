@@ -51,18 +51,17 @@ void fuzz_add_positions(fuzz_fields *f, unsigned with, clattn_rope *r, int64_t b
     fuzz_add_optional(f, given, &r->positions, CLATTN_TYPE_I32, axes ? 3 : 2, of_rows);
     fuzz_add_optional(f, given && keys, &r->k_positions, CLATTN_TYPE_I32, axes ? 3 : 2, of_keys);
     if (given && r->layout == CLATTN_ROPE_NONE) r->layout = CLATTN_ROPE_HALF;
-    /* of a head of 8 */
+    /* for a head size of 8 */
     if (given && axes) r->sections[0] = 2, r->sections[1] = 1, r->sections[2] = 1;
 }
 
-/* Texts with a buffer fail to compile without one. Some end their scope, and are refused before
- * the compiler. */
+/* Texts that read a buffer fail to compile without it. Texts that end their scope are refused
+ * before compilation. */
 static const char *const score_texts[] = {"score + 0.5f * (float)(i - j)",
                                           "score - buffer0(b)",
                                           "score * (1.0f + 0.01f * h)",
                                           "score)",
-                                          "score /"
-                                          "* open",
+                                          "score /* open",
                                           "fmax(score, -1.0f)"};
 static const char *const mask_texts[] = {"j <= i + 4",         "j != (int)buffer0(b)",
                                          "(row + j) % 3 != 0", "j < kv_length - 1",
@@ -103,7 +102,7 @@ static void change_rope(clattn_rope *r, fuzz_bytes *b) {
     if (what == 3) r->sections[fuzz_below(b, 3)] = (int32_t)fuzz_number(b);
 }
 
-/* One change. The first bytes are those that matter most. */
+/* One change. The first bytes select the most important changes. */
 static void change(fuzz_fields *f, fuzz_bytes *b) {
     const int what = fuzz_below(b, 16);
     if (what < 8)
@@ -194,7 +193,7 @@ double fuzz_work(const clattn_tensor *q, int64_t keys, int64_t width) {
     return (double)q->shape[0] * (double)q->shape[1] * (double)q->shape[2] * (double)keys * (double)width;
 }
 
-/* Positions of a RoPE without a layout. */
+/* Positions are ignored if RoPE has no layout. */
 static bool is_ignored(const fuzz_fields *f, const clattn_tensor *t) {
     return f->rope && f->rope->layout == CLATTN_ROPE_NONE &&
            (t == &f->rope->positions || t == &f->rope->k_positions);
@@ -222,7 +221,7 @@ static void hide_buffers(const fuzz_fields *f, hidden *h) {
     }
 }
 
-/* Returns whether there are any of these. */
+/* Returns true if there are any such tensors. */
 static bool hide_absent(const fuzz_fields *f, const hidden *h) {
     bool any = false;
     for (int i = 0; i < f->tensor_count; i++) {

@@ -1,16 +1,16 @@
-/* fuzz_call_attention.c: attention calls with every option, their gradients, and their block
- * masks. */
+/* fuzz_call_attention.c: attention calls with every option, their gradients, and the block masks of
+ * such calls. */
 #include "fuzz/fuzz_calls.h"
 
 #include <string.h>
 
-/* Options beyond those of `with`, a bit each; the last two are a number. */
+/* Options in addition to those of `with`, one bit each. The last two select details. */
 enum { PAST = 1, PAGES = 2, APPEND = 4, RAGGED = 8, ON_DEVICE = 16, POSITIONS = 32, TEXTS = 64, MORE = 128 };
 
-/* More options, for calls that have a byte for them: sinks and key lengths in buffers, two bits
- * of cascade, v as a view of k. */
+/* Further options of calls with another option byte: sinks and key lengths in buffers, two bits of
+ * cascade, v as a view of k. */
 enum { SINKS = 1, LENGTHS = 2, CASCADE = 4, LATENT = 16 };
-/* No byte has this value: a forward call whose gradients are computed. */
+/* Not part of any byte: a forward call for gradients. */
 enum { FORWARD = 256 };
 
 /* A call under construction. */
@@ -28,7 +28,7 @@ static int64_t saturated(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-/* All keys of an item, by the shapes. */
+/* All keys of an item according to the shapes. */
 static int64_t keys_of(const clattn_attention_params *p) {
     const clattn_kv *kv = &p->kv;
     if (kv->block_table.rank == 2 && kv->page_size > 0) {
@@ -39,7 +39,7 @@ static int64_t keys_of(const clattn_attention_params *p) {
     return saturated(kv->k.shape[2], kv->past_k.rank == 4 ? kv->past_k.shape[2] : 0);
 }
 
-/* Everything that makes another program. */
+/* Returns true if the program of this call may be compiled now. */
 static bool may_run(const attention_call *c, const clattn_plan *plan) {
     const clattn_attention_params *p = &c->p;
     struct {
@@ -79,7 +79,7 @@ static bool run(attention_call *c) {
         right && !c->at.wrong);
 }
 
-/* q, k, v and out: packed for a ragged batch, pools for pages. */
+/* Add q, k, v and out: packed tensors for ragged batches, and page pools for paged keys. */
 static void add_main(attention_call *c, clattn_type q, clattn_type kv) {
     const fuzz_sizes *l = &c->l;
     const int64_t of_one = clattn_type_numbers(kv), d = l->d / of_one, dv = l->dv / of_one;
@@ -163,11 +163,12 @@ static void add_score(attention_call *c, clattn_type q) {
     fuzz_add_score(&c->f, &p->score, &p->rope);
 }
 
-/* The call without changes. */
+/* Build the unchanged call. */
 static void begin(attention_call *c, fuzz_bytes *b, unsigned also) {
     *c = (attention_call){.l = fuzz_letters(b), .also = also};
     const clattn_type q = fuzz_float_type(b), plain = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
-    // In blocks where sizes allow it, by them, so that seeds keep their meaning.
+    // Use block types if the sizes allow them. The sizes select the type, so that old seeds keep
+    // their meaning.
     const uint64_t chosen = (uint64_t)c->l.n_q + (uint64_t)c->l.n_kv;
     const bool in_blocks = c->l.d > 0 && c->l.d % 32 == 0 && c->l.dv > 0 && c->l.dv % 32 == 0 && chosen % 4;
     const clattn_type kv =
@@ -176,7 +177,8 @@ static void begin(attention_call *c, fuzz_bytes *b, unsigned also) {
     c->p.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT);
     fuzz_launch_choose(&c->at, b);
     c->more = fuzz_byte(b) & fuzz_byte(b);
-    if (also & FORWARD) { /* lse is read; refusals of a missing one are in tests/refusals */
+    /* lse is required; options without gradients are tested in tests/refusals */
+    if (also & FORWARD) {
         c->with = (c->with | 1) & ~6u;
         c->more &= ~(unsigned)(PAST | PAGES | APPEND);
         c->p.kernel = CLATTN_KERNEL_AUTO;
@@ -196,8 +198,8 @@ static void begin(attention_call *c, fuzz_bytes *b, unsigned also) {
                                                : c->l.n_kv);
 }
 
-/* The contents of the caller's memory, after the changes: arrays have the lengths that the call
- * now needs. */
+/* Create the caller's host arrays after the changes, since their lengths follow from the changed
+ * call. */
 static void give(attention_call *c, fuzz_bytes *b) {
     clattn_attention_params *p = &c->p;
     const bool ragged = c->more & RAGGED, on_host = ragged && !(c->more & ON_DEVICE);
@@ -212,7 +214,7 @@ static void give(attention_call *c, fuzz_bytes *b) {
     if (c->also & LENGTHS) fuzz_fill(&p->kv.kv_lengths_device, b, false);
     if (c->more & POSITIONS)
         fuzz_fill(&p->rope.positions, b, false), fuzz_fill(&p->rope.k_positions, b, false);
-    /* New rows are written into the caches, and their scales. */
+    /* New rows are written to the caches and their scales. */
     if (p->kv.k_new.buffer)
         for (int i = 0; i < c->f.tensor_count; i++)
             if (c->f.tensors[i] == &p->kv.k || c->f.tensors[i] == &p->kv.v ||
@@ -237,7 +239,7 @@ bool fuzz_attention_also(fuzz_bytes *b) {
     return attend(b, fuzz_byte(b));
 }
 
-/* Gradients of a call; `forward` has the targets of the fields. */
+/* Gradients of a call. The fields point into `forward`. */
 typedef struct backward_call {
     attention_call forward;
     clattn_attention_backward_params b;
@@ -250,7 +252,7 @@ static clattn_status ask_backward(const void *params, void *plan) {
     return clattn_attention_backward_plan(fuzz_context, &b, plan);
 }
 
-/* dout and the results, each present by a bit. */
+/* Add dout and the results, each selected by a bit. */
 static void add_gradients(backward_call *c, fuzz_bytes *b) {
     clattn_attention_backward_params *g = &c->b;
     const clattn_attention_params *p = &c->forward.p;
@@ -298,7 +300,7 @@ bool fuzz_backward(fuzz_bytes *b) {
     return done;
 }
 
-/* Only the sizes of q, keys and out count: errors of their buffers are not checked. */
+/* Only the sizes of q, keys and out matter here, and their buffers are not checked. */
 bool fuzz_block_mask(fuzz_bytes *b) {
     attention_call c;
     begin(&c, b, 0);

@@ -1,18 +1,18 @@
-/* fuzz_call_gradients.c: see fuzz_call_gradients.h; also the forward call that keeps results for
- * the gradients of a layer. */
+/* fuzz_call_gradients.c: see fuzz_call_gradients.h. Also the forward call that keeps state for a
+ * layer's gradients. */
 #include "fuzz/fuzz_call_gradients.h"
 
-/* The parts of a layer, and one of three calls: gradients, gradients from kept results, the
- * forward call that keeps them. */
+/* A layer's options, and which of three calls to make: gradients, gradients from kept state, or the
+ * forward call that keeps it. */
 enum { NORM = 1, WIDTH = 2, GATE = 4, GATE_ALL = 8, TEXTS = 16, POSITIONS = 32, KEEP = 64, FORWARD = 128 };
 
-/* A result, and the tensor whose gradient it is. */
+/* A result and its input tensor. */
 typedef struct gradient {
     clattn_tensor *to;
     const clattn_tensor *of;
 } gradient;
 
-/* Each result is present by a bit of `wanted`, if the call has its tensor. */
+/* Add each result that `wanted` selects, if the call has its input tensor. */
 static void add_results(fuzz_fields *f, const gradient *results, int count, unsigned wanted,
                         clattn_type type) {
     for (int i = 0; i < count; i++) {
@@ -80,7 +80,7 @@ static clattn_status ask_layer(const void *params, void *bytes) {
     return clattn_layer_backward_workspace(fuzz_context, params, bytes);
 }
 
-/* Everything that makes another program. */
+/* Returns true if the programs of this call may be compiled now. */
 static bool layer_may_run(const layer_call *c) {
     const clattn_layer_params *p = &c->p.forward;
     struct {
@@ -102,7 +102,7 @@ static int64_t product(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &all) ? -1 : all;
 }
 
-/* The forward call, without its result. */
+/* Add the forward call without its result. */
 static void add_layer(layer_call *c, fuzz_bytes *b, clattn_type type) {
     clattn_layer_params *p = &c->p.forward;
     fuzz_fields *f = &c->f;
@@ -121,7 +121,7 @@ static void add_layer(layer_call *c, fuzz_bytes *b, clattn_type type) {
     fuzz_add_view(f, &p->wk, type, 2, (int64_t[]){of_k, width});
     fuzz_add_view(f, &p->wv, type, 2, (int64_t[]){of_k, width});
     fuzz_add_view(f, &p->wo, type, 2, (int64_t[]){width, of_q});
-    if (with & FORWARD) // which does not look at it
+    if (with & FORWARD) // the forward call ignores it
         c->p.dout = clattn_tensor_dense(fuzz_buffers[PLACES - 2], type, 3, p->x.shape);
     else
         fuzz_add_view(f, &c->p.dout, type, 3, p->x.shape);
@@ -144,9 +144,8 @@ static void add_layer(layer_call *c, fuzz_bytes *b, clattn_type type) {
     fuzz_add_positions(f, with & POSITIONS ? 1 : 0, &p->rope, l->batch, l->n_q, in & 1 ? l->n_kv : 0);
 }
 
-/* The outputs: the gradients, or the forward call's result and the kept numbers. The forward
- * call ignores gradients, so they are one that the planner accepts.
- *  */
+/* Add the outputs: the gradients, or the forward call's result and kept state. The forward call
+ * ignores gradients, so one that the planner accepts is set. */
 static void add_written(layer_call *c, clattn_type type) {
     clattn_layer_backward_params *p = &c->p;
     clattn_layer_params *in = &p->forward;

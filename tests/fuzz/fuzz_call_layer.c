@@ -1,4 +1,4 @@
-/* fuzz_call_layer.c: layers, their keys and values alone, and projections. */
+/* fuzz_call_layer.c: layers, calls for their keys and values, and projections. */
 #include "fuzz/fuzz_calls.h"
 
 #include <string.h>
@@ -6,11 +6,11 @@
 /* The second byte of a layer's options. */
 enum { NORM = 1, WIDTH = 2, GATE = 4, GATE_ALL = 8, READY = 16, POSITIONS = 32, TEXTS = 64, PLUS = 128 };
 
-/* More options, for calls that have a byte for them. A cache to which the layer appends, by
- * itself, behind a past or in pages. Packed sequences, and sinks in a buffer. */
+/* Further options of calls with another option byte: appending to the caller's cache, alone, after
+ * a past or in pages; packed sequences; sinks in a buffer. */
 enum { APPEND = 1, PAST = 2, PAGES = 4, RAGGED = 8, ON_DEVICE = 16, SINKS = 32 };
 
-/* -1: a product above 64 bits is no size. */
+/* Returns -1 if the product overflows, which is an invalid size. */
 static int64_t product(int64_t a, int64_t b) {
     int64_t all = -1;
     return __builtin_mul_overflow(a, b, &all) ? -1 : all;
@@ -52,7 +52,7 @@ static bool run_layer(const clattn_layer_params *p, fuzz_fields *f, fuzz_launch 
                     right && !at->wrong);
 }
 
-/* Norms, gates, existing keys, positions and expressions. */
+/* Add norms, gates, ready keys, positions and expressions. */
 static void add_options(clattn_layer_params *p, fuzz_fields *f, fuzz_bytes *b, const fuzz_sizes *l,
                         clattn_type type, const int64_t full[4], unsigned without) {
     const unsigned more = fuzz_byte(b) & fuzz_byte(b) & ~without, texts = more & TEXTS ? fuzz_byte(b) : 0;
@@ -78,7 +78,7 @@ static void add_options(clattn_layer_params *p, fuzz_fields *f, fuzz_bytes *b, c
     fuzz_add_positions(f, more & POSITIONS ? 1 : 0, &p->rope, p->x.shape[0], l->n_q, 0);
 }
 
-/* Keys and values in the caller's memory, which are written, and the packing of the batch. */
+/* Add keys and values in the caller's memory, to which the call writes, and packed batches. */
 static void add_places(clattn_layer_params *p, fuzz_fields *f, const fuzz_sizes *l, clattn_type type,
                        unsigned also) {
     const bool append = also & APPEND, past = append && also & PAST, pages = append && also & PAGES,
@@ -143,7 +143,8 @@ static bool project(fuzz_bytes *b, unsigned also) {
     fuzz_add_int(&f, &p.kernel), fuzz_add_int(&f, &p.splits), fuzz_add_int(&f, &p.heads),
         fuzz_add_int(&f, &p.kv_heads), fuzz_add_int(&f, &p.projection);
     fuzz_add_score(&f, &p.score, &p.rope);
-    add_options(&p, &f, b, &l, type, full, also & APPEND ? READY : 0); /* one or the other */
+    /* ready keys and append exclude each other */
+    add_options(&p, &f, b, &l, type, full, also & APPEND ? READY : 0);
     if (also) add_places(&p, &f, &l, type, also);
     fuzz_change_all(&f, b);
     fuzz_add_arrays(&f, b, also & RAGGED ? p.sequences : p.x.shape[0], p.heads);
@@ -237,8 +238,7 @@ bool fuzz_linear(fuzz_bytes *b) {
     const fuzz_sizes l = fuzz_letters(b);
     const int64_t n = l.n_q, k = l.n_kv, m = l.d;
     const clattn_type x = fuzz_float_type(b), of_w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
-    // The next sizes select the epilogue, and whether w is stored in blocks, so that seeds keep
-    // their meaning.
+    // The sizes select the epilogue and block types of w, so that old seeds keep their meaning.
     const uint64_t un = (uint64_t)n, um = (uint64_t)m;
     const unsigned follows = (unsigned)((3 * un + 5 * (uint64_t)k + um) % 8);
     const bool in_blocks = k % 32 == 0 && k > 0 && (un + um) % 3 == 0;

@@ -1,4 +1,4 @@
-/* fuzz_call_rows.c: calls on rows without scores: merge, append to a cache, RoPE, the dropout
+/* fuzz_call_rows.c: calls with rows and without scores: merge, append to a cache, RoPE, dropout's
  * mask. */
 #include "fuzz/fuzz_calls.h"
 
@@ -26,7 +26,7 @@ static bool may_append(const clattn_append_params *p) {
            fuzz_work(&p->v_new, p->v_new.shape[3], 1) <= FUZZ_MOST_WORK && fuzz_kernel_may_run(of, sizeof of);
 }
 
-/* Absent views are no part of the call. One of keys and values may be absent. */
+/* Absent views are no part of the call. Either the keys or the values may be absent. */
 bool fuzz_append(fuzz_bytes *b) {
     const fuzz_sizes l = fuzz_letters(b);
     const unsigned with = fuzz_byte(b);
@@ -92,9 +92,8 @@ bool fuzz_rope(fuzz_bytes *b) {
     if (f.arrays & 1) p.offsets = fuzz_integers(&f, b, p.x.shape[0]);
     fuzz_fill(&p.rope.positions, b, false);
     if (with & 32 && with & 1) p.y = p.x;
-    /* also if the two became equal by themselves */
-    const bool in_place = same_view(&p.x, &p.y);
-    if (in_place) f.tensors[1] = &p.x, f.written = 1; /* a view does not share bytes with itself */
+    const bool in_place = same_view(&p.x, &p.y);      /* also if changes made both equal */
+    if (in_place) f.tensors[1] = &p.x, f.written = 1; /* a view may share bytes with itself */
     if (in_place) f.tensor_count = 1, f.required = 1;
     const bool fit = fuzz_all_fit(&f), run = !fit || may_turn(&p);
     const bool done =

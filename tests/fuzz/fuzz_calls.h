@@ -1,10 +1,10 @@
-/* fuzz_calls.h: the calls, each by its subject; the input chooses. */
+/* fuzz_calls.h: the calls, one function for each subject. The input decides the call. */
 #ifndef CLATTN_TESTS_FUZZ_CALLS_H
 #define CLATTN_TESTS_FUZZ_CALLS_H
 
 #include "fuzz/fuzz_call.h"
 
-/* One call each. True: it was accepted. */
+/* Make one call. Returns true if it was accepted. */
 bool fuzz_attention(fuzz_bytes *b);
 bool fuzz_attention_also(fuzz_bytes *b);
 bool fuzz_backward(fuzz_bytes *b);

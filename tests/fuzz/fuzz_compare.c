@@ -1,4 +1,4 @@
-/* clattn compare: two JSON files with a line "----" between them. One alone is compared with
+/* clattn compare: two JSON files separated by a line "----". A single file is compared with
  * itself. */
 #define _GNU_SOURCE
 #include "fuzz/fuzz.h"
@@ -20,7 +20,7 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     for (int i = 0; i < 7; i++) argv[i] = words[i];
     const int status = fuzz_tool(6, argv);
     for (int i = 0; i < 7; i++) argv[i] = words[i];
-    /* Printing changes nothing. */
+    /* Output options must not change the exit status. */
     FUZZ_CHECK(fuzz_tool(7, argv) == status);
     static const char *const settings[] = {"dtype", "device", "kernel", "file"};
     char by[] = "--by", word[16];

@@ -14,13 +14,13 @@ static size_t buffer_bytes[BUFFERS];
 clattn_context *fuzz_context;
 static cl_command_queue queue, foreign_queue;
 
-/* A buffer whose memory begins after an inaccessible page and ends before one. */
+/* Create a buffer with a protected page before and after it. */
 static cl_mem make_buffer(cl_context of, cl_mem_flags flags, size_t bytes) {
     const size_t page = 4096, room = (bytes + page - 1) / page * page;
     cl_int code = CL_SUCCESS;
     unsigned char *memory = mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     FUZZ_CHECK(memory != MAP_FAILED && mprotect(memory + page, room, PROT_READ | PROT_WRITE) == 0);
-    memset(memory + page, 0x3c, room); /* small finite numbers in every type */
+    memset(memory + page, 0x3c, room); /* a small finite number in every type */
     const cl_mem buffer =
         clCreateBuffer(of, flags | CL_MEM_USE_HOST_PTR, bytes, memory + page + room - bytes, &code);
     FUZZ_CHECK(buffer && code == CL_SUCCESS);
@@ -37,7 +37,7 @@ static void make_buffers(cl_context own, cl_context foreign) {
     }
 }
 
-/* Without a measurement of CLBlast, which would need minutes. */
+/* These rows avoid measuring CLBlast, which would need minutes. */
 static const char rows[] = "linear_few_lanes cpu=1 nq=..40 :\nlinear_lanes cpu=1 :\n";
 
 void fuzz_device_open(void) {
@@ -85,9 +85,8 @@ cl_mem fuzz_handle(fuzz_bytes *b) {
     return chosen < BUFFERS ? fuzz_buffers[chosen] : NULL;
 }
 
-/* Each element's bytes are marked with `mark`. Returns true if one of them had the mark `found`.
- * An axis that repeats counts once. Views of more elements than the buffer has bytes are
- * skipped. */
+/* Mark each element's bytes with `mark`. Returns true if one had the mark `found`. A repeated axis
+ * counts once. Views with more elements than the buffer has bytes are skipped. */
 static bool walk(const clattn_tensor *t, uint8_t marks[BUFFER_BYTES], uint8_t mark, uint8_t found) {
     const size_t size = clattn_type_size(t->type);
     int64_t count[CLATTN_MAX_RANK] = {1, 1, 1, 1}, total = 1, at[CLATTN_MAX_RANK] = {0};
@@ -150,13 +149,13 @@ bool fuzz_answered(clattn_status status, bool built_of_text) {
     return false;
 }
 
-/* FUZZ_KERNELS: how many kernels may be compiled at once. */
+/* FUZZ_KERNELS: number of kernels that may be compiled at once. */
 static uint64_t first_kernels(void) {
     const char *text = getenv("FUZZ_KERNELS");
     return text ? strtoull(text, NULL, 10) : 8;
 }
 
-/* Compilation needs seconds, so a new kernel is allowed only now and then. */
+/* Compiling is slow, so only now and then a new kernel is allowed. */
 bool fuzz_kernel_may_run(const void *signature, size_t bytes) {
     enum { MOST = 4096 };
     static uint64_t known[MOST], calls;
@@ -181,8 +180,8 @@ void fuzz_launch_choose(fuzz_launch *at, fuzz_bytes *b) {
     if (chosen == 15) at->wait_count = 1, at->wait_list = none;
 }
 
-/* The context is never destroyed: at the end of the process the driver's compiler may already be
- * gone. */
+/* The context is never destroyed, because at the end of the process the driver's compiler may
+ * already be gone. */
 static void save_kernels(void) {
     static uint64_t saved;
     clattn_context_stats stats;

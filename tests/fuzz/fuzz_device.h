@@ -1,5 +1,5 @@
-/* fuzz_device.h: the environment of the API's fuzzer: a context on a device, buffers, queues and
- * events, valid and invalid ones, and the conditions of every result. */
+/* fuzz_device.h: arguments for the API's fuzzer: a context on a device, and valid and invalid
+ * buffers, queues and events. Also the checks of every result. */
 #ifndef CLATTN_TESTS_FUZZ_DEVICE_H
 #define CLATTN_TESTS_FUZZ_DEVICE_H
 
@@ -7,34 +7,37 @@
 
 #include <clattn/clattn.h>
 
-/* Buffers: one for each tensor, between inaccessible pages; then those that no call may use. */
+/* Buffers: one for each tensor, between protected pages, and then buffers that calls must
+ * refuse. */
 enum { PLACES = 40, TINY = PLACES, READ_ONLY, WRITE_ONLY, FOREIGN, BUFFERS };
 extern cl_mem fuzz_buffers[BUFFERS];
 extern clattn_context *fuzz_context;
 
-/* On the device of CLATTN_TEST_DEVICE, else a CPU; kernels are stored in the folder FUZZ_CACHE. */
+/* Open the device of CLATTN_TEST_DEVICE, by default a CPU. Kernels are cached in the folder
+ * FUZZ_CACHE. */
 void fuzz_device_open(void);
 
-/* Any of the buffers, or none. */
+/* Any of the buffers, or NULL. */
 cl_mem fuzz_handle(fuzz_bytes *b);
 
-/* Returns whether a view is inside its buffer, computed in 128 bits. */
+/* Returns true if a view fits into its buffer, computed in 128 bits. */
 bool fuzz_fits(const clattn_tensor *t);
 
-/* For an accepted call: an output shares no byte with another view, and each is where it may be. */
+/* Check an accepted call: a written view shares no byte with another view, and both use buffers
+ * with the required access. */
 void fuzz_check_apart(const clattn_tensor *written, const clattn_tensor *other);
 void fuzz_check_access(const clattn_tensor *t, bool is_read, bool is_written);
 
-/* Returns whether the status is OK. A refusal must be the request's or this build's fault, never
- * the driver's, with one line of reason. With expressions it may be the compiler's, with several
+/* Returns true for OK. A refusal must be caused by the request or this build, not by the driver,
+ * and have a one-line message. With expressions it may be the compiler's message, in several
  * lines. */
 bool fuzz_answered(clattn_status status, bool built_of_text);
 
-/* Set the first bytes of a buffer. An invalid buffer, or none, is skipped. */
+/* Write the first bytes of a buffer. Does nothing for NULL and for invalid buffers. */
 void fuzz_write_buffer(cl_mem buffer, const void *bytes, size_t count);
 
-/* Returns whether the parts of this program were allowed before, or are now. Compilation needs
- * seconds, so a new program is allowed only now and then. */
+/* Returns true if the program with this signature was allowed before, or is now. Compiling is slow,
+ * so only now and then a new program is allowed. */
 bool fuzz_kernel_may_run(const void *signature, size_t bytes);
 
 /* The queue and events of a call. */
@@ -47,7 +50,8 @@ typedef struct fuzz_launch {
 } fuzz_launch;
 void fuzz_launch_choose(fuzz_launch *at, fuzz_bytes *b);
 
-/* After an enqueue: wait for it. A call that is not `right` must have been refused. */
+/* Check an enqueue's status and wait for the call. A call that is not `right` must have been
+ * refused. */
 bool fuzz_finish(const fuzz_launch *at, clattn_status status, bool right, bool built_of_text);
 
 #endif

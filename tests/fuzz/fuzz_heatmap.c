@@ -1,7 +1,6 @@
-/* clattn heatmap: the data of a picture. The first bytes select shape, type, tokens, options and
- * the kind of picture; the rest are the weights' bytes. Another kind of input is an expression
- * of a mask, which runs until the device is opened.
- *  */
+/* clattn heatmap: the data of a picture. The first bytes choose shape, type, tokens, options and
+ * the kind of picture, and the rest are weights. Or the input is a mask expression, which is
+ * processed until the device would be opened. */
 #define _XOPEN_SOURCE 700
 #include "fuzz/fuzz.h"
 
@@ -14,7 +13,7 @@
 
 enum { MOST_CELLS = 8192 };
 
-/* Weights of a type and shape; a few bytes of data repeat. */
+/* Write weights of a type and shape. If the data is short, it repeats. */
 static void write_weights(fuzz_bytes *b, int rank, const int64_t *shape) {
     static const array_type types[] = {ARRAY_F32, ARRAY_F16, ARRAY_U16, ARRAY_F32, ARRAY_F32, ARRAY_BOOL};
     static unsigned char file[NPY_HEAD + 4 * MOST_CELLS];
@@ -27,7 +26,7 @@ static void write_weights(fuzz_bytes *b, int rank, const int64_t *shape) {
     fuzz_write("weights.npy", file, length + bytes);
 }
 
-/* Labels that are the input's own bytes. */
+/* Labels made from the input's bytes. */
 static void write_tokens(fuzz_bytes *b, const char *name, int count) {
     static char text[20 * 1024];
     size_t used = 0;
@@ -63,7 +62,7 @@ static bool run(words *w) {
     return status == 0 || fuzz_sessions > before;
 }
 
-/* How weights become colours, the terminal's width and colours, and the report. */
+/* Options of colours, scales, terminal width and report. */
 static void add_colours(words *w, fuzz_bytes *b) {
     static const char *const scales[] = {"auto", "linear", "log", "logs"}, *const colours[] = {
                                                                                "auto", "always", "never", ""};
@@ -77,10 +76,10 @@ static void add_colours(words *w, fuzz_bytes *b) {
     if (which & 16) add(w, "--json");
     if (which & 32) (void)setenv("COLUMNS", columns[chosen >> 5 & 3], 1);
     if (which & 64) add(w, "--quiet");
-    if (which & 128) add(w, "--causal=top-left"); /* of the other kind of picture */
+    if (which & 128) add(w, "--causal=top-left"); /* belongs to the other kind of picture */
 }
 
-/* A mask: the expression is the input's own bytes. */
+/* A mask, whose expression is made from the input's bytes. */
 static bool draw_mask(words *w, fuzz_bytes *b, unsigned flags, int head) {
     static const int sizes[] = {1, 7, 33, 65536, 65537, 0, 12, 4};
     const int rows = sizes[fuzz_below(b, 8)], keys = sizes[fuzz_below(b, 8)], length = 1 + fuzz_below(b, 28);

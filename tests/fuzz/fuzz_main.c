@@ -1,6 +1,6 @@
-/* fuzz_main.c: libFuzzer's entry for every fuzzer: its input goes to fuzz_one. The number of
- * inputs, and of accepted ones, goes to the file FUZZ_COUNTS, because the program also writes to
- * stdout and stderr. */
+/* fuzz_main.c: libFuzzer's entry point for every fuzzer, which passes its input to fuzz_one. The
+ * numbers of inputs and of accepted inputs are written to the file FUZZ_COUNTS, since stdout and
+ * stderr have the program's output. */
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>

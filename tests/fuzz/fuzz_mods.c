@@ -1,9 +1,9 @@
-/* score_mod and mask_mod: a text, and behind its first NUL a byte that selects the kind, checked
- * or unchecked, and the buffers. The fuzzer reads an accepted text like a compiler, for which a
- * carriage return ends a line. No statement, directive or open bracket may be left. A checked
- * text has only words, operators and numbers of tokens of the language, and its generated code
- * has closed brackets. The derivative of an accepted score_mod is accepted, or refused with a
- * place in the text. */
+/* score_mod and mask_mod: a text, its NUL, and a byte that selects score or mask, checking, and
+ * buffers. Accepted texts are read again here as a compiler reads them, where a carriage return
+ * ends a line. They must contain no statement, directive or open bracket. Checked texts must have
+ * only words and operators of the language, and not too many tokens. The generated forms must have
+ * balanced brackets. The derivative of an accepted score_mod is accepted, or refused with a
+ * position in the text. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static clattn_context *the_context(void) {
     return &context;
 }
 
-/* Comments as spaces. */
+/* Replace comments by spaces. */
 static char *without_comments(const char *text) {
     char *plain = strdup(text);
     FUZZ_CHECK(plain != NULL);
@@ -64,7 +64,7 @@ static bool is_word_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Words by the table; numbers, and text behind a point, only by their letters. */
+/* Words must be in the table. For numbers, and after a point, only letters are checked. */
 static void check_word(const char *at, int length, bool behind_point, const mod_source *s) {
     mod_type type;
     if ((*at >= '0' && *at <= '9') || behind_point) return;
@@ -78,8 +78,7 @@ static void check_word(const char *at, int length, bool behind_point, const mod_
 
 static void check_language(const char *plain, const mod_source *s) {
     int tokens = 0;
-    /* the latter without blanks, which may follow a point */
-    char before = '\0', word_before = '\0';
+    char before = '\0', word_before = '\0'; /* word_before skips blanks, which may follow a point */
     for (const char *at = plain; *at;) {
         int length = 0;
         while (is_word_letter(at[length])) length++;

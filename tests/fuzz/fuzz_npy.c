@@ -1,5 +1,5 @@
-/* The .npy reader: a file's bytes. A file that is read from memory is also read from disk. Its
- * header is written again, and must be read as the same. */
+/* The .npy reader: the bytes of a file. Whatever is read from memory must also be read from a file.
+ * Its header is written again and must be read as the same. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     array a, again;
     const bool good = load_from(&source, NULL, &a, error);
     fuzz_check_error(good, error);
-    /* A failure leaves nothing. A success has memory for all that the header claims. */
+    /* A failure leaves no memory. A success has allocated all of the array. */
     FUZZ_CHECK(good || !a.data);
     if (!good) return false;
     FUZZ_CHECK((size_t)array_count(&a) * array_type_size(a.type) == a.bytes);
@@ -24,7 +24,7 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     FUZZ_CHECK(load_array("f.npy", &again, error) && again.bytes == a.bytes);
     FUZZ_CHECK(a.bytes == 0 || !memcmp(again.data, a.data, a.bytes));
     array_free(&again);
-    /* Its header written again, before the same data. */
+    /* Write its header again, before the same data. */
     unsigned char *whole = malloc(length + a.bytes);
     memcpy(whole, text, length), memcpy(whole + length, a.data, a.bytes);
     const file_source written = file_from_memory(whole, length + a.bytes);

@@ -1,5 +1,5 @@
-/* The command line: words, each ended by a newline. '/' is removed from words, so no path leaves
- * the folder, which has a small file of every kind that an option may name. */
+/* The command line: words, each ended by a newline. '/' is removed from words, so that no path
+ * leaves the folder, which has a small file of every kind that an option may name. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz/fuzz.h"
 
@@ -8,7 +8,8 @@
 
 enum { MOST_WORDS = 40, MOST_BYTES = 300 };
 
-/* The next word in memory of its own size, so that the sanitizers see a step past its end. */
+/* Copy the next word to memory of exactly its size, so that sanitizers see an access past its
+ * end. */
 static char *take_word(const uint8_t **at, size_t *left) {
     const uint8_t *end = *left ? memchr(*at, '\n', *left) : NULL;
     const size_t length = end ? (size_t)(end - *at) : *left;

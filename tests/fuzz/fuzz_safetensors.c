@@ -1,5 +1,5 @@
-/* The safetensors reader: a file's bytes. Each tensor of its index is looked up by its name, and
- * one that does not exist. */
+/* The safetensors reader: the bytes of a file. Each tensor in its index is read by its name, and so
+ * is a name that does not exist. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool read_one(const uint8_t *data, size_t size, const char *name) {
     return good;
 }
 
-/* The same by its path. */
+/* Read the tensors from a file. */
 static void read_file(const uint8_t *data, size_t size, size_t names) {
     reason error = "";
     char **list = NULL;

@@ -18,13 +18,13 @@ static void check_label(const char *text, int limit) {
         FUZZ_CHECK(columns >= 0 && columns <= 2);
         const size_t bytes = strlen(label_utf8(c, utf8));
         FUZZ_CHECK(bytes >= 1 && bytes <= 4);
-        /* A label that was written is read as the same. */
+        /* A label reads what it writes. */
         FUZZ_CHECK(label_from_utf8(utf8, 3).code_points[0] == c);
     }
     FUZZ_CHECK(label_width(&made) == width);
 }
 
-/* A newline at the end begins no line. */
+/* A newline at the end starts no further line. */
 static size_t count_lines(const uint8_t *data, size_t size) {
     size_t lines = size && data[size - 1] != '\n';
     for (size_t i = 0; i < size; i++) lines += data[i] == '\n';

@@ -1,5 +1,5 @@
-/* fuzz_tool.c: the program inside a fuzzer. The linker replaces the functions that open a device
- * and write a file by these (--wrap): a request runs up to there, and nothing is left behind. */
+/* fuzz_tool.c: the program inside a fuzzer. The linker's --wrap replaces the functions that open a
+ * device or write a file by these, so that a command runs up to there and leaves nothing behind. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz/fuzz.h"
 
@@ -9,10 +9,8 @@
 #include "cli/files/file.h"
 #include "cli/common/session.h"
 
-extern volatile unsigned fuzz_written; /* so that no compiler omits the sum */
-int clattn_main(int argc,
-                /* main.c's main, renamed by the compiler's -D; it then leaves stdout open */
-                char **argv);
+extern volatile unsigned fuzz_written;  /* keeps the compiler from removing the sum */
+int clattn_main(int argc, char **argv); /* main of main.c, renamed by -D; it leaves stdout open */
 int __wrap_session_open(session *s, const common_options *o);
 int __wrap_session_open_rows(session *s, const common_options *o, const char *rows);
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count);
@@ -39,7 +37,7 @@ int __wrap_session_devices(session *s, clattn_device **devices, size_t *count) {
     return __wrap_session_open(s, NULL);
 }
 
-/* All output is read, so that the sanitizers see it. */
+/* Read everything that would be written, so that sanitizers check it. */
 static unsigned sum_of(const unsigned char *bytes, size_t count) {
     unsigned sum = 0;
     for (size_t i = 0; i < count; i++) sum += bytes[i];
@@ -61,7 +59,7 @@ bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, 
 
 int fuzz_tool(int argc, char **argv) {
     char name[] = "x", *none[] = {name, NULL};
-    /* getopt stopped in the middle of an argument of the last run, which is freed. */
+    /* Reset getopt, which still points into an argument of the previous run. */
     optind = 0;
     (void)getopt(1, none, "");
     const int status = clattn_main(argc, argv);

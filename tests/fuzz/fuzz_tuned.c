@@ -1,5 +1,5 @@
-/* Tuned rows: a text, and a byte or two that select the problem. Accepted rows must lead to a
- * plan, or a refusal in words, for any problem. */
+/* Tuned rows: a text, and some bytes that select a problem to plan with the rows. Accepted rows
+ * must lead to a plan, or to a refusal with a message, for every problem. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     char why[256] = "";
     tuned_rows rows;
     fuzz_bytes b = {data, size};
-    /* The text comes first, so that a seed reads as one; the problem follows its first NUL. */
+    /* The text comes first, so that a seed is readable. The problem follows its first NUL. */
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
     const size_t length = nul ? (size_t)(nul - data) : size;
     char *text = malloc(length + 1);

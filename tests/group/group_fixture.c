@@ -132,7 +132,7 @@ static void assert_dealt(clattn_group *group, struct case_data *data, clattn_dea
     group_do(group, data, &call);
     ck_assert_msg(call.status == CLATTN_OK || (call.status == CLATTN_UNSUPPORTED && may_refuse),
                   "%s, dealt by %s: %s", case_name(&data->test, name), clattn_deal_name(deal), call.message);
-    // With scores of 1e7 a log-sum-exp loses the number of keys (clattn_merge_params).
+    // With scores of 1e7, a log-sum-exp no longer shows the number of keys (clattn_merge_params).
     const bool huge = data->test.contents == CASE_HUGE || data->test.contents == CASE_HUGE_NEGATIVE;
     if (huge && call.report.deal == CLATTN_DEAL_KEYS) return;
     ck_assert_msg(call.right, "%s, dealt by %s: %s", case_name(&data->test, name), clattn_deal_name(deal),

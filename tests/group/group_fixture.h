@@ -7,43 +7,43 @@
 #include "verification/case/case_group.h"
 #include "support/layer_client.h"
 
-// A context on the harness' device, like the harness' own; and one on the device of another
-// platform, or NULL.
+// A new context on the harness' device; and one on the device of another platform, or NULL if there
+// is none.
 clattn_context *group_context(void);
 clattn_context *group_other_platform(void);
 
-// A group of `count` contexts, 1 to 3: the harness' context and others, on a second platform's
-// device if possible. Kept until group_run ends.
+// A group of `count` contexts, 1 to 3, the first of them the harness'. The others use the second
+// platform's device if it exists, or the same device. Kept until group_run ends.
 clattn_group *group_of(int count);
-// A group of these members, with the harness' log. Fails the Check test without one.
+// A group of these members, with the harness' log. Fails the Check test on error.
 clattn_group *group_make(const clattn_group_member *members, size_t count);
 
-// One call of a group: its options and its outcome.
+// One call of a group, and its outcome.
 struct group_call {
     clattn_deal deal;
     const double *shares;
     const clattn_progress *progress;
-    int nth, code; // of the layer's faults (cl_layer.h); 0: none
+    int nth, code; // fault to inject (cl_layer.h); 0: none
     clattn_group_share done[3];
     clattn_group_report report;
     clattn_status status;
     struct layer_armed armed;
     char message[256];
-    bool untouched; // all of the caller's memory is unchanged
-    uint64_t bits;  // of all of it
-    bool right;     // a successful call has the reference's results, and wrote nothing else
+    bool untouched; // none of the caller's memory changed
+    uint64_t bits;  // hash of the caller's memory
+    bool right;     // a successful call has the reference's results and wrote nothing else
     char why[512];
 };
 void group_do(clattn_group *group, struct case_data *data, struct group_call *call);
 struct case_data *group_case(const char *name);
 
-// Run the case with every possible partition, by shares and by rates. Fails the Check test.
-// Impossible partitions are skipped.
+// Run the case with every way of partitioning that it supports, by shares and by rates. Fails the
+// Check test.
 void group_assert_deals(clattn_group *group, const struct test_case *test);
-// The number of calls with this partition.
+// Returns the number of calls that were partitioned this way.
 long group_ways(clattn_deal deal);
 
-// harness_run, then the groups are destroyed.
+// harness_run, followed by the destruction of the groups.
 int group_run(Suite *suite);
 
 #endif

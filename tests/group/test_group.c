@@ -1,6 +1,6 @@
-// test_group.c: a group of devices has the results of one device, for every option and every
-// partition; on two platforms if there are two. Elsewhere: the planner (test_group_deal.c), other
-// promises of the header (test_group_promises.c), failures (test_group_faults.c).
+// test_group.c: a group of devices returns the result of one device, for every option and every way
+// of partitioning, on two platforms if available. The partitioning planner is in test_group_deal.c,
+// other promises of the header in test_group_promises.c, failures in test_group_faults.c.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +13,17 @@
 // ----------------------------------------------------------------------------- every option
 
 #define SEED 1
-#define LEAST 4 // calls of each partition
+#define LEAST 4 // fewest calls for each way of partitioning
 
-// The planner's choice of attention, and gradients.
+// Covering arrays of attention with the planner's kernels, and of gradients.
 enum { ATTENTION, GRADIENTS_TOO, ARRAYS };
 static const char *const families[ARRAYS] = {"planner", "backward"};
 static struct pairs arrays[ARRAYS];
 static struct chosen { int array, row; } * chosen;
 static int chosen_count;
 
-// Possible partitions of a case: none, heads, also rows, also keys (clattn_group_attention_params).
+// How a case can be partitioned: not at all; by heads; also by rows; also by keys
+// (clattn_group_attention_params).
 enum { WHOLE, HEADS, ROWS, KEYS, CLASSES };
 static const int most[ARRAYS][CLASSES] = {{1, 2, 2, 1}, {1, 2, 0, 4}};
 
@@ -32,8 +33,8 @@ static int class_of(const struct test_case *t) {
     return t->page_size || t->has_past || t->weights || t->scores ? ROWS : KEYS;
 }
 
-// Most rows of gradients contain an option that prevents partitions. Every other row is used
-// without it.
+// Most rows of the gradient array have an option that prevents partitioning. Every other row runs
+// without such options.
 static struct test_case case_of(int array, int row) {
     struct test_case test = pairs_case(&arrays[array], row);
     char why[256];
@@ -45,7 +46,7 @@ static struct test_case case_of(int array, int row) {
     return array == GRADIENTS_TOO && row % 2 && case_valid(&plain, why) ? plain : test;
 }
 
-// Choose up to `most` of each class, spread over the array, or all of them.
+// Choose `most` cases of each class, spread over the array, or all cases.
 static void choose(int of_array, bool all) {
     const struct pairs *array = &arrays[of_array];
     const int *wanted = most[of_array];
@@ -80,8 +81,8 @@ static bool open_arrays(bool all) {
     return chosen_count > 0;
 }
 
-// The covering array has few cases whose keys can be partitioned. These have options that count
-// keys and rows from the first, in every way.
+// The covering array has few cases that can be partitioned by keys. These have options that count
+// keys and rows from the first.
 static const char *const keys_cases[] = {
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse-softcap5-window40:9-alibi-sinks",
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-full-lse-maskbhqk-bias1hqk-qlen70:9-kvlen300:70",
@@ -89,10 +90,10 @@ static const char *const keys_cases[] = {
     "attend-f32-b1-h4-hkv2-n3-nkv300-d16-causal-kvi8-outf16-lse-sinks-headscales-devicesinks",
     "attend-f32-b3-h4-hkv2-n5-nkv70-d96-dv32-causal-kvq4_1-lse",
     "attend-f32-b2-h4-hkv2-n5-nkv70-d32-causal-kvi8-valuesf16-lse",
-    // A past has all of its keys; its zero points are beside it.
+    // A past is only partitioned with all of its keys, including zero points.
     "attend-f32-b3-h4-hkv2-n5-nkv77-d64-dv32-causal-kvu4-groups32-scalesf16-zeros-lse-past41",
     "attend-bf16-b2-h4-hkv2-n33-nkv77-d64-full-kvi8-groups64-zeros-lse-past41-sharedpast",
-    // Every gradient is a sum over pieces with one of the partitions.
+    // Every gradient is a sum over pieces, in one way of partitioning or another.
     "backward-f32-b2-h4-hkv2-n70-nkv300-d16-causal-dlse-softcap5-window40:9-biasqk-alibi-sinks-headscales",
     "backward-bf16-b2-h6-hkv2-n70-nkv300-d32-full-dlse-maskbhqk-biasb1qk-qlen70:9-kvlen300:70-ropehalf",
     "backward-f16-b1-h4-hkv1-n70-nkv300-d16-causal-gradf32-biask-sinks-offsets-ropehalf-positions-"
@@ -103,14 +104,14 @@ START_TEST(keys_agree) {
     struct case_data *data = group_case(keys_cases[_i]);
     struct test_case test = data->test;
     group_assert_deals(group_of(2), &test);
-    // each tensor has another layout, with other last strides if allowed
+    // tensors are scattered, with other last strides where allowed
     test.layout = LAYOUT_SCATTERED;
     group_assert_deals(group_of(2), &test);
     case_free(data);
 }
 END_TEST
 
-// A hard case each, of attention and its gradients.
+// Each hard case of attention and of its gradients.
 START_TEST(hard_cases_agree) {
     const struct test_case test = hard_case(_i);
     if (case_attends(&test) || test.op == CASE_BACKWARD) group_assert_deals(group_of(2), &test);
@@ -128,7 +129,7 @@ int main(int argc, char **argv) {
     if (argc > 1) tcase_add_loop_test(harness_add(suite, "hard", none), hard_cases_agree, 0, hard_case_count);
     int status = group_run(suite);
     printf("%d cases\n", chosen_count);
-    // A partition that no case used proves nothing.
+    // Fail if a way of partitioning was hardly used.
     for (int deal = CLATTN_DEAL_HEADS; deal < CLATTN_DEAL_COUNT; deal++) {
         const long count = group_ways((clattn_deal)deal);
         printf("dealt by %s: %ld\n", clattn_deal_name((clattn_deal)deal), count);

@@ -1,5 +1,5 @@
-// test_group_deal.c: the partition of a group's call, without a device. Each unit belongs to
-// exactly one device, in proportion to the rates, along the axis that keeps all busy; pieces are
+// test_group_deal.c: how a group partitions a call, without a device. Every unit goes to exactly
+// one member, in proportion to the rates, along the axis that keeps all members busy. Pieces are
 // whole units.
 #include <check.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "verification/reference/random.h"
 #include "group/deal.h"
 
-// Row i sees i + 1 keys.
+// The work of a causal call: row i sees i + 1 keys.
 static double triangle(void *user, const box *b) {
     double rows = 0.0;
     (void)user;
@@ -35,8 +35,8 @@ static deal_axis choose(const deal_problem *p, clattn_deal wanted, const double 
     return axis;
 }
 
-// Count boxes over all units: each element of [B, H, rows, keys] of a small problem is in one of
-// them.
+// Count the boxes of all units: each element of [B, H, rows, keys] of a small problem must be in
+// exactly one box.
 static void assert_covers(const deal_problem *p, const deal_axis *axis, const int64_t *cuts, int count) {
     const int64_t *n = p->size, all = n[0] * n[1] * n[2] * n[3];
     unsigned char *seen = calloc((size_t)all, 1);
@@ -48,7 +48,7 @@ static void assert_covers(const deal_problem *p, const deal_axis *axis, const in
         for (int i = 0; i < boxed; i++) {
             const box *x = &boxes[i];
             const int64_t first = x->at[BOX_HEADS], last = first + x->size[BOX_HEADS];
-            // Heads are whole groups, or inside one group.
+            // A box has complete groups of heads, or heads of one group.
             ck_assert((first % p->group == 0 && last % p->group == 0) ||
                       first / p->group == (last - 1) / p->group);
             for (int64_t e = 0; e < volume(NULL, x); e++) {
@@ -88,7 +88,7 @@ START_TEST(everything_once) {
 }
 END_TEST
 
-// Rows of a causal call: the first device gets more of them.
+// Causal rows are partitioned by work, so the first device has more rows.
 START_TEST(by_work) {
     deal_problem p = problem_of(1, 2, 2, 16384, 16384);
     int64_t cuts[3];
@@ -98,7 +98,7 @@ START_TEST(by_work) {
     const deal_axis axis = choose(&p, CLATTN_DEAL_ROWS, rates, 2, &busy);
     ck_assert(cla_deal_cut(&p, &axis, 0, axis.units, rates, 2, cuts));
     ck_assert_int_eq(axis.units, 1024);
-    ck_assert_int_eq(cuts[1], 512); // a quarter of the triangle: half of the rows
+    ck_assert_int_eq(cuts[1], 512); // a quarter of the triangle is half of the rows
     ck_assert(busy > 0.99);
     const int64_t first = cla_deal_first(&p, &axis, 0.25, 2);
     ck_assert_int_eq(first, 512);
@@ -106,7 +106,8 @@ START_TEST(by_work) {
 }
 END_TEST
 
-// Heads if that keeps all devices busy, else rows, else keys; never an impossible axis.
+// By heads if that keeps all members busy, else by rows, else by keys. Only supported axes are
+// used.
 START_TEST(axes) {
     static const struct {
         int64_t b, h, group, n, keys;
@@ -139,8 +140,8 @@ START_TEST(axes) {
 }
 END_TEST
 
-// Halves cover the box, down to one unit that can be cut, and keep a key/value head's rows together
-// as long as possible.
+// Repeated halving covers the box, down to one unit. Rows of a key/value head stay together as long
+// as possible.
 START_TEST(halves) {
     const deal_problem p = problem_of(3, 8, 4, 70, 200);
     box stack[1024] = {cla_deal_whole(&p)};

@@ -1,6 +1,6 @@
-// test_group_faults.c: every OpenCL call under a group's call fails once (the layer, cl_layer.h).
-// The other device computes the work, once, and the report says so. If all fail, the call fails,
-// and the caller's memory is unchanged.
+// test_group_faults.c: every OpenCL call under a group's call fails once (through the layer,
+// cl_layer.h). The other device does the work instead, once, and the report says so. If all members
+// fail, the call returns an error, and the caller's memory is unchanged.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 #define CASE "attend-f32-b1-h2-n40-nkv300-d16-causal-lse"
 #define GRADIENTS_CASE "backward-f32-b1-h2-n40-nkv300-d16-causal"
 static const clattn_deal deals[] = {CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS};
-#define OF_ATTENTION 3 // of those
-// No code is a kernel's fault. After such a failure the member would use another kernel
-// (clattn_context_unfit).
+#define OF_ATTENTION 3 // number of these for attention
+// None of these codes is blamed on a kernel. After such a failure a member would run its share with
+// another kernel (clattn_context_unfit).
 static const int codes[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_MEM_OBJECT,
                             CL_INVALID_EVENT_WAIT_LIST, LAYER_FAILED_EVENT};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
 static const double even[] = {1.0, 1.0};
 
-static int told; // log lines of a failed member
+static int told; // log lines about a failed member
 static long injected, handed_over, lost, refused;
 
 static void on_log(void *user, clattn_log_level level, const char *message) {
@@ -36,7 +36,7 @@ static clattn_group *loud_group(clattn_context *a, clattn_context *b, uint64_t f
     return group;
 }
 
-// Calls whose failure only changes a time, or what is kept.
+// Calls whose failure only affects timing or cached objects.
 static bool is_spared(const char *name) {
     return strncmp(name, "clRelease", 9) == 0 || strcmp(name, "clGetEventProfilingInfo") == 0;
 }
@@ -57,7 +57,7 @@ static struct group_call attempt(clattn_group *group, struct case_data *data, cl
     return call;
 }
 
-// One member failed, and once.
+// Exactly one member failed, once.
 static void judge_taken_over(const struct group_call *call) {
     const int failed = (call->done[0].status != CLATTN_OK) + (call->done[1].status != CLATTN_OK);
     ASSERT(call->status == CLATTN_OK, call, "not taken over");
@@ -78,7 +78,7 @@ START_TEST(share_is_taken_over) {
     const clattn_deal deal = deals[_i];
     clattn_context *second = group_context();
     clattn_group *group = loud_group(harness()->context, second, 0);
-    attempt(group, data, deal, 0, 0); // kernels exist after this
+    attempt(group, data, deal, 0, 0); // compiles the kernels
     const int calls = attempt(group, data, deal, 0, CL_INVALID_VALUE).armed.calls;
     ck_assert_int_gt(calls, 20);
     for (int nth = 1; nth <= calls; nth += _i == 0 ? 1 : 3)
@@ -97,7 +97,7 @@ START_TEST(share_is_taken_over) {
 }
 END_TEST
 
-// A lost context stays lost. The other does all work from then on.
+// A lost context stays lost, and the other member does all later work.
 START_TEST(device_is_lost) {
     struct case_data *data = begin(CASE);
     const char *names[64];
@@ -124,7 +124,7 @@ START_TEST(device_is_lost) {
         clattn_group_destroy(group);
         clattn_context_destroy(pair[0]);
         clattn_context_destroy(pair[1]);
-        // One of each name.
+        // Continue with a call whose name was not tried yet.
         for (bool seen = true; seen && nth < calls; nth += seen) {
             seen = false;
             for (int n = 0; n < known; n++)
@@ -135,7 +135,7 @@ START_TEST(device_is_lost) {
 }
 END_TEST
 
-// Alone, or behind a member that has no memory for it.
+// A single member, or a second member after the first lacks memory for any piece.
 START_TEST(all_fail) {
     struct case_data *data = begin(CASE);
     if (data == NULL) return;

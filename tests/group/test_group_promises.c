@@ -1,6 +1,6 @@
-// test_group_promises.c: other promises of group.h: equal bits for equal shares, limits of memory,
-// plans, reports, refusals that write nothing, cancellation, and threads. Failures are in
-// test_group_faults.c.
+// test_group_promises.c: the promises of group.h besides results: identical bits for the same
+// shares, memory limits, plans, reports, refusals without side effects, cancellation, and threads.
+// Failures are in test_group_faults.c.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 static const double uneven[] = {1.0, 2.5, 0.5};
 static const clattn_deal deals[] = {CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_WHOLE};
 
-// Also with other groups of the same devices, and after any measured rates.
+// Also with other groups of the same devices, and whatever rates earlier calls measured.
 START_TEST(same_bits) {
     struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
     const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
@@ -33,8 +33,8 @@ START_TEST(same_bits) {
 }
 END_TEST
 
-// Shares, pieces and bytes are those of the plan, and add up to all work. The largest share gets
-// the most.
+// Shares, pieces and bytes match the plan, and shares add up to 1. The member with the largest
+// requested share has the largest share.
 START_TEST(reports) {
     struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
     const clattn_deal deal = deals[_i % 4];
@@ -71,7 +71,8 @@ START_TEST(reports) {
     ck_assert_double_eq_tol(all, 1.0, 1e-9);
     ck_assert(planned.deal == deal && call.report.deal == deal);
     ck_assert_int_eq(planned.pieces, call.report.pieces);
-    // A bias and numbers of heads belong to all items.
+    // Gradients are merged unless the call is whole, because the bias and per-head numbers are
+    // shared by all items.
     ck_assert((call.report.merged > 0) == (_i < 4 ? deal == CLATTN_DEAL_KEYS : deal != CLATTN_DEAL_WHOLE));
     ck_assert(strstr(call.report.why, "devices") != NULL && call.report.busy > 0.0 &&
               call.report.busy <= 1.0);
@@ -79,7 +80,7 @@ START_TEST(reports) {
 }
 END_TEST
 
-// Without shares: the first call measures rates, which the next one uses.
+// Without shares, the first call measures rates, and the next call is partitioned by them.
 START_TEST(by_rates) {
     struct case_data *data = group_case("attend-f32-b1-h8-n256-d16-full");
     const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
@@ -88,7 +89,7 @@ START_TEST(by_rates) {
     group_do(group, data, &first);
     group_do(group, data, &second);
     ck_assert_msg(first.right && second.right, "%s %s", first.why, second.why);
-    // Two of the first call's pieces measured rates, and none of the second.
+    // The first call uses two pieces to measure rates. The second call measures nothing.
     ck_assert(first.report.pieces >= 3 && second.report.pieces <= 2);
     ck_assert_double_eq_tol(second.done[0].share + second.done[1].share, 1.0, 1e-9);
     clattn_group_destroy(group);
@@ -110,7 +111,7 @@ START_TEST(memory) {
     ck_assert(call.done[0].device_bytes <= 60000 && call.done[1].device_bytes <= 80000);
     ck_assert(call.report.pieces > 2 && call.done[0].device_bytes > 0);
     clattn_group_destroy(group);
-    // A piece that cannot be made so small goes to no device, or to the other.
+    // If no piece fits a member's memory limit, the call fails, or the other member does the work.
     const clattn_group_member tiny[] = {{.context = harness()->context, .max_bytes = 500},
                                         {.context = harness()->context, .max_bytes = 0}};
     group = group_make(tiny, 1);
@@ -140,7 +141,7 @@ static void expect_refused(const clattn_group_attention_params *params, clattn_s
     ck_assert_msg(got == want && strstr(text, word) != NULL, "%s: %s: %s", word, clattn_status_name(got),
                   text);
     ck_assert(length == strlen(text) && strchr(text, '\n') == NULL);
-    // The context with the error also logs it.
+    // The context that refused the call logs the message as well.
     ck_assert(harness_log_count() >= 1 && strcmp(harness_log_text(), text) == 0);
 }
 
@@ -176,7 +177,7 @@ START_TEST(refusals) {
     expect_refused(NULL, CLATTN_INVALID_ARGUMENT, "params");
     case_group_close(&host, harness()->queue, true);
     struct case_result got = case_collect(&arrays, harness()->queue, NULL);
-    ck_assert(got.intact); // and the outputs contain nothing
+    ck_assert(got.intact); // and the outputs are unchanged
     ck_assert_double_eq(got.out[0], STORAGE_UNTOUCHED);
     case_result_free(&got);
     case_unbind(&arrays);
@@ -255,7 +256,7 @@ START_TEST(gradients_refused) {
 }
 END_TEST
 
-// No rows, no keys, neither, nothing at all: sums are 0 then, except for sinks of rows without
+// No rows, no keys, neither, and no items. Sums are then 0, except sink gradients of rows without
 // keys.
 START_TEST(gradients_of_nothing) {
     for (int n = 0; n < 4; n++) {
@@ -286,7 +287,7 @@ START_TEST(gradients_of_nothing) {
 }
 END_TEST
 
-// A single device returns the bits that it returns without a group.
+// A group of one device returns the bits of that device without a group.
 START_TEST(bits_of_one) {
     struct case_data *data = group_case(GRADIENTS_CASE);
     struct case_arrays arrays;
@@ -423,8 +424,8 @@ START_TEST(threads) {
 }
 END_TEST
 
-// The contents of a case's caches after one device's call, or after a group's without its query
-// rows. The caller frees them.
+// The contents of a case's caches after one device's call, or after a group's call with or without
+// query rows. The caller frees them.
 static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, size_t *count) {
     struct case_arrays arrays;
     struct case_group host;
@@ -451,7 +452,7 @@ static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, 
     return all;
 }
 
-// New rows are written even without query rows, with every partition.
+// New rows are appended even if the call has no query rows, for every way of partitioning.
 START_TEST(new_rows_alone) {
     static const char *const names[] = {"attend-f32-b2-h4-hkv2-n3-nkv37-d16-causal-append3",
                                         "attend-f16-b2-h4-hkv2-n3-nkv37-d16-causal-kvi8-kvlen37:9-append3",

@@ -1,16 +1,17 @@
 #!/bin/sh
 # decode_groups reads each number of K and V once. Oclgrind counts the bytes that its compiled code
-# loads from global memory. They must equal the formula at the top of cl/tiles/decode_groups.cl, and
-# the loads must be as wide as possible. The same for decode_rows, which reads each number once for
-# all rows of a work-item. A latent, whose values are parts of its keys, is read once for both.
-#   $1 build folder
+# loads from global memory. They must equal the formula in decode_groups.cl, with the widest
+# possible loads. decode_rows reads each number once for as many rows as a work-item has. A latent,
+# whose values are part of its keys, is read once for both.
+#
+#   check_decode_loads.sh BUILD
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable # see check_oclgrind.sh
 status=0
 checked=0
 # reads CASE BYTES LOADS: the case agrees with the reference, and its kernel loads this many bytes
-# by this many loads.
+# with this many loads.
 reads() {
     out=$(CLATTN_TEST_ROWS='decode_groups : WORK_GROUP=64' oclgrind --inst-counts "$1/tests/test_case" "$2")
     got=$(echo "$out" | sed -n "/kernel 'decode_groups'/,/^\$/s/^ *\([0-9]*\) - load global (\([0-9]*\) bytes)\$/\1 \2/p" |
@@ -18,35 +19,35 @@ reads() {
     [ "$got" = "$3 bytes in $4 loads" ] || { echo "$2: $got and not $3 bytes in $4 loads"; status=1; }
     checked=$((checked + 1))
 }
-# heads keys head-size element-bytes rows-of-all-passes passes ranges lanes: K and V, q, and for
-# int8 the scales, which each lane of a row reads.
+# heads keys head-size element-bytes rows-of-all-passes passes ranges lanes: K and V, q, and of int8
+# the scales, which each lane of a row reads.
 kv() { echo $(($1 * $2 * $3 * $4 * 2 * $5)); }
 
 # Two key/value heads of four query heads each: one pass of four rows.
 reads "$1" decode-bf16-b1-h8-hkv2-n1-nkv100-d64-full-decode-lse $(($(kv 2 100 64 2 1) + 2 * 4 * 64 * 2)) \
     $(($(kv 2 100 64 2 1) / 16 + 2 * 4 * 64))
-# Twelve rows of one head: three passes, each of which reads K and V.
+# Twelve rows of one head: three passes, and each reads K and V.
 reads "$1" decode-bf16-b1-h4-hkv1-n3-nkv70-d32-full-decode-lse $(($(kv 1 70 32 2 3) + 12 * 32 * 2)) $(($(kv 1 70 32 2 3) / 16 + 12 * 32))
-# Three ranges of the keys: q for each range, K and V once in total.
+# Three ranges of keys: q is read for each range, and K and V once in all.
 reads "$1" decode-f32-b2-h2-hkv1-n1-nkv90-d64-full-decode-lse-splits3 $(($(kv 2 90 64 4 1) + 3 * 2 * 2 * 64 * 4)) \
     $(($(kv 2 90 64 4 1) / 16 + 3 * 2 * 2 * 64))
-# A window of ten keys: the other keys are not read.
+# A window of ten keys: other keys are not read.
 reads "$1" attend-f32-b1-h1-n1-nkv100-d64-causal-decode-lse-window9:m1 $(($(kv 1 10 64 4 1) + 64 * 4)) $(($(kv 1 10 64 4 1) / 16 + 64))
-# Unaligned rows: the same number of bytes, one load for each number.
+# Unaligned rows: the same bytes, but one load per number.
 reads "$1" decode-f32-b1-h2-hkv1-n1-nkv40-d41-full-decode-padded-lse $(($(kv 1 40 41 4 1) + 2 * 41 * 4)) $(($(kv 1 40 41 4 1) / 4 + 2 * 41))
-# int8: eight bytes a load, with a scale of four bytes each.
+# int8: eight bytes per load, each with a scale of four bytes.
 reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) \
     $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
-# A past that four items share: their rows are one pass, which reads it once. Each item also reads
-# its own keys, so two launches are counted together.
+# A past that four items share: their rows are one pass, which reads the past once. Each item also
+# reads its own keys, so the counts of two launches are added.
 shared=decode-f32-b4-h2-n1-nkv100-d64-full-decode-lse-past100-sharedpast-cascadealways
 reads "$1" $shared $(($(kv 2 100 64 4 1) + 4 * 2 * 64 * 4)) $(($(kv 2 100 64 4 1) / 16 + 4 * 2 * 64))
 own=$(kv 8 10 64 4 1)
 reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cascadealways \
     $(($(kv 2 100 64 4 1) + own + 2 * 4 * 2 * 64 * 4)) $((($(kv 2 100 64 4 1) + own) / 16 + 2 * 4 * 2 * 64))
 
-# vectors KNOBS CASE COUNT: the same for decode_rows, which only loads whole vectors of four
-# float32.
+# vectors KNOBS CASE COUNT: the same for decode_rows, which only loads vectors of four float32
+# numbers.
 vectors() {
     out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=16 $2" oclgrind --inst-counts "$1/tests/test_case" \
         "$3" |
@@ -56,14 +57,13 @@ vectors() {
     [ "$got" = "$4 loads of $(($4 * 16)) bytes" ] && [ "$others" = 0 ] || { echo "$3: $got and not $4 vectors, $others other loads"; status=1; }
     checked=$((checked + 1))
 }
-# Forty heads on one latent of 24 + 8 numbers, and q of whole tiles of sixteen rows. Each latent is
-# read once for all heads, or once for each sixteen in work-items of sixteen rows. Also keys and
-# values that are two tensors.
+# Forty heads on one latent of 24 + 8 numbers, with q in tiles of sixteen rows. Each latent is read
+# once for all rows; with TILE_Q=16 once per sixteen rows; and with separate keys and values.
 latent=decode-f32-b1-h40-hkv1-n1-nkv50-d32-dv24-full-decode
 vectors "$1" "" $latent-latent-lse $(((50 * 32 + 48 * 32) / 4))
 vectors "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 48 * 32) / 4))
 vectors "$1" "" $latent-lse $(((50 * (32 + 24) + 48 * 32) / 4))
-# Twelve items of four heads on two key/value heads: 24 rows each, q in tiles of sixteen.
+# Twelve items with four heads on two key/value heads: 24 rows each, with q in tiles of sixteen.
 vectors "$1" "" decode-f32-b12-h4-hkv2-n1-nkv50-d32-dv24-full-decode-lse-past50-sharedpast-cascadealways \
     $((2 * (50 * (32 + 24) + 32 * 32) / 4))
 [ $checked = 12 ] || status=1

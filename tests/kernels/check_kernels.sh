@@ -1,17 +1,17 @@
 #!/bin/sh
-# Each kernel compiles alone as clang's OpenCL C 1.2, with its default knobs and with others,
+# Each kernel compiles alone, as OpenCL C 1.2 with clang, with its default knobs and with others,
 # without a warning.
-#   $1 N: one text in N, 1 by default
+#
+#   check_kernels.sh [N]      one text in N; default: 1
 set -eu
 clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
 knobs=$(mktemp -d)
 trap 'rm -rf "$knobs"' EXIT
 mkdir "$knobs/base"
 python3 cl/embed.py --knobs "$knobs/base/knobs.clh"
-# Texts that are only parsed are collected as files, with the knobs as macros before the kernel.
-# They are parsed at the end, because clang's start is slower than a kernel.
-#   $1 lint, or refuse for knobs that a kernel cannot support, which must not build
-#   $2 options; then knobs, more options and kernels
+# put lint|refuse OPTIONS ARGUMENT...: write texts for parsing at the end, because clang starts more
+# slowly than it parses a kernel. Knobs become macros before the kernel. `refuse` has knobs that a
+# kernel does not support, which must fail to build. ARGUMENT is a knob, an option or a kernel.
 texts=0 share=${1:-1}
 put() {
     put_place=$knobs/$1 put_options=$2 put_macros="// $*
@@ -36,11 +36,11 @@ put() {
 }
 spir="-cl-std=CL1.2 -target spir64"
 lint() { put lint "$spir" "$@"; }
-# Inline assembly of x86 is linted for x86.
+# Lint x86 inline assembly for x86.
 lint_x86() { put lint "-cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Wno-psabi" "$@"; }
 refuse() { put refuse "$spir" "$@"; }
-# Parse all texts of a folder, a hundred in one process: clang's own, with the arguments that the
-# driver prints.   $1 folder, named by the options
+# parse FOLDER: parse all texts of a folder, whose name has the options. Calls clang's frontend with
+# the driver's arguments, one process for a hundred texts.
 parse() {
     # shellcheck disable=SC2086
     eval "set -- \"\$1\" $("$clang" -### -x cl ${1##*/} -Xclang -finclude-default-header -fsyntax-only -Wall -Wno-unused-function -Werror -Icl -I"$knobs" \
@@ -49,7 +49,7 @@ parse() {
     shift
     find "$folder" -name '[0-9]*.cl' | sort | tr '\n' '\0' | xargs -0 -n 100 "$@" -ferror-limit 0
 }
-# A linted text has no message; a refused text has an error.
+# Linted texts must have no message, and each refused text an error.
 parse_all() {
     for folder in "$knobs"/lint/*; do parse "$folder" || exit 1; done
     for folder in "$knobs"/refuse/*; do
@@ -60,23 +60,23 @@ parse_all() {
         done
     done
 }
-# Without optimisation every helper is linked by its name; one that is only `inline` has no
-# definition to link with. OpenCL's own functions have mangled names, LLVM's a prefix.
+# Without optimisation every helper function is called by its name, so a function that is only
+# `inline` would be undefined. OpenCL's own functions have mangled names, and LLVM's have a prefix.
 link() {
     code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 \
         -emit-llvm -S -o - \
         -Icl -I"$knobs" "$2") || exit 1
     undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
     [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
-    # A CPU without the instruction has a function for each lane (lanes.clh). decode_groups is only
-    # for devices that are no CPU.
+    # A CPU without the instruction has a function for each lane (lanes.clh). decode_groups is for
+    # devices that are no CPU.
     case $1:$2 in
     *:cl/tiles/decode_groups.cl | nvptx*) ;;
     *) ! echo "$code" | grep -q '^declare .*@_Z3fma' ||
         { echo "$2 for $1: calls fma, where a product and a sum are written out"; exit 1; } ;;
     esac
 }
-# kv_row_put explains why.
+# For the reason see kv_row_put.
 ! grep -nE '\] *= *kv_row_at\([^;]*\);' cl/*/*.cl cl/*/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
 lint_x86 cl/probes/probe_dot_bf16.cl
 for how in 1 2; do lint_x86 -DDOT_I8=$how -DLANES=8 cl/probes/probe_dot_i8.cl; done
@@ -110,8 +110,8 @@ for how in "-DTYPE_KV=4 -DSCALE_GROUP=1" "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_S
     # shellcheck disable=SC2086
     for way in 1 2; do lint_x86 $how -DDOT_I8=$way cl/linear/linear_lanes.cl; done
 done
-# AMX tiles are not run here. Their text must become the instructions of a CPU that has them,
-# without a vector in an operand.
+# AMX tiles do not run here. Their text must compile to the instructions of a CPU with AMX, without
+# a vector as an operand.
 for kernel in probe_amx flash_matrix backward_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
     tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
@@ -122,7 +122,7 @@ for kernel in probe_amx flash_matrix backward_matrix; do
     done
     [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
 done
-# The same for tiles of bytes: only those of keys, in the probe all.
+# The same for byte tiles: in flash_matrix only for the keys, in the probe for all.
 for kernel in "probe_amx 0" "flash_matrix 4"; do
     # shellcheck disable=SC2086
     set -- $kernel
@@ -133,7 +133,8 @@ for kernel in "probe_amx 0" "flash_matrix 4"; do
         { echo "$1 over int8: fewer products of tiles"; exit 1; }
     [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
 done
-# An unknown compiler receives no inline assembly, whatever its CPU has (src/lib/device/defects.c).
+# For a compiler that is not known to support inline assembly, texts must have none, whatever the
+# CPU (src/lib/device/defects.c).
 for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matrix/flash_matrix; do
     for told in "-DNO_ASSEMBLY 0" "-DLANES=16 1"; do
         "$clang" -E -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids ${told% *} -DLANES=16 -DTYPE_Q=1 -DTYPE_KV=1 \
@@ -142,8 +143,8 @@ for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matri
             { echo "$kernel, ${told% *}: inline assembly is not as it should be"; exit 1; }
     done
 done
-# Explicit positions, of one axis and of three; the caller's cosines and sines; keys of int8 with
-# RoPE.
+# Explicit positions with one axis and with three; the caller's cosines and sines; RoPE of int8
+# keys.
 for positions in 1 2 3; do
     lint -DPOSITIONS=$positions cl/steps/rope.cl
     lint -DPOSITIONS=$positions -DCACHED=1 -DTYPE_BIAS=1 cl/steps/rope.cl
@@ -154,7 +155,7 @@ for type in 1 4 6 7 8 9 10; do lint -DROPE=2 -DTYPE_KV=$type -DWORK_GROUP=32 cl/
 refuse -DROPE=0 cl/steps/shift.cl
 refuse -DPOSITIONS=4 cl/steps/rope.cl
 refuse -DWORK_GROUP=3 cl/steps/append.cl
-# Projections: one product of terms, three, six.
+# Projections with one, three and six products of terms.
 for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; do
     options="-DMATRIX_ENGINE=2 -DROPE=1 ${terms#* }"
     [ "$terms" != 24 ] || options="-DMATRIX_ENGINE=2 -DROPE=2"
@@ -164,11 +165,12 @@ for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; d
     found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
         -S -o - \
         $options -Icl -I"$knobs" cl/linear/linear_matrix.cl | grep -c tdpbf16ps)
-    # The kernel also has an inlined copy of the function.
+    # The function's code also occurs inlined in the kernel.
     [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] ||
         { echo "linear_matrix $options: $found products of tiles"; exit 1; }
 done
-# SSE has no fused instruction, AVX2 has. The machine code uses what exists, and never a call.
+# SSE has no fused multiply-add, and AVX2 has one. The machine code must use what exists, and never
+# a call.
 for level in "v2 mulps" "v3 vfmadd"; do
     found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang \
         -finclude-default-header -O2 -S -o - \
@@ -176,10 +178,10 @@ for level in "v2 mulps" "v3 vfmadd"; do
     [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma ||
         { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
 done
-# Without the engine there is no such instruction, whatever the CPU has.
+# Without the engine there is no such instruction, whatever the CPU.
 ! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl -I"$knobs" \
     cl/matrix/flash_matrix.cl | grep -q tdpbf16ps
-# Sub-groups in Khronos' spelling; clang has no declarations of Intel's.
+# Sub-groups in Khronos' spelling. clang does not declare Intel's.
 for ways in 1 5 17 21; do
     for std in CL2.0 CL3.0; do lint -cl-std=$std -Wno-ignored-pragmas -DSUBGROUP=32 -DSUBGROUP_WAYS=$ways cl/probes/probe_subgroups.cl; done
 done
@@ -189,8 +191,8 @@ lint cl/probes/probe_tiles.cl
 for lanes in 4 8 16; do lint -DLANES=$lanes cl/probes/probe_lanes.cl; done
 refuse -DKEY_BLOCK=3 cl/probes/probe_lanes.cl
 refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probes/probe_lanes.cl
-# Groups of kernels: all; those of attention, which depend on layouts of keys and options of scores;
-# and of those the ones for any type.
+# Groups of kernels: all; those of attention, which have options of keys and scores; and of these
+# the ones for any type.
 found() { [ "$(echo "$2" | wc -w)" -ge "$1" ] || { echo "found too few kernels to check: $2"; exit 1; }; }
 kernels=$(ls cl/*/*.cl | grep -v probe_)
 attention=$(grep -lE '(FUSED|SCORE|KV_KEY)_ARGUMENTS' cl/*/*.cl | grep -v -e /layer_ -e /block_mask -e /matrix_pack)
@@ -207,16 +209,16 @@ for kernel in $kernels; do
     esac
     lint -DSCORE_OPS=$ops -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
-# Each option alone: an absent option has no buffer and no code.
+# Each option alone. An option that is off has no buffer and no code.
 for ops in 1 2 4 8; do
     for kernel in $attention; do lint -DSCORE_OPS=$ops "$kernel"; done
 done
-# Rows with a scale.
+# Rows with one scale.
 for kernel in cl/portable/scores.cl $any_type; do
     for type in 4 6 7; do lint -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"; done
 done
-# Scales of groups, of 16 bits, with zero points, and numbers of 4 bits; groups of 32 numbers, and
-# types without scales.
+# 16-bit scales of groups, with zero points, and 4-bit numbers, in groups of at least 32 numbers and
+# of one row.
 for kernel in $any_type; do
     lint -DTYPE_KV=11 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 "$kernel"
     lint -DTYPE_KV=4 -DTYPE_V=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 -DPAST=1 "$kernel"
@@ -238,7 +240,7 @@ done
 lint -DDROPOUT=1 -DWEIGHTS=1 cl/matrix/flash_matrix.cl
 lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/flash_lanes.cl
 lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/decode_lanes.cl
-# Gradients: each option, and words of two keys or rows.
+# Gradients: each option, and two keys or rows in one word.
 for ops in 1 2 4 8 15; do lint -DSCORE_OPS=$ops -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/lanes/backward_lanes.cl; done
 for keys in 0 1; do
     for ops in 0 1 2 4 8 15; do lint -DOF_KEYS=$keys -DSCORE_OPS=$ops -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/backward_tiles.cl; done
@@ -265,8 +267,8 @@ for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DT
     -DPAGED=1 -DWEIGHTS=1; do
     refuse $refused cl/matrix/backward_matrix.cl
 done
-# Products of two by two tiles, for scores, for dV and dK, and for dQ: as many loads of operands as
-# products. Loads of sums are outside of the loop over steps.
+# Its products of two by two tiles, for scores, for dV and dK, and for dQ. There are as many operand
+# loads as products. Loads and stores of sums are outside of the loop over steps.
 found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
     -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" cl/matrix/backward_matrix.cl)
 products=$(echo "$found" | grep -c tdpbf16ps)
@@ -276,7 +278,7 @@ products=$(echo "$found" | grep -c tdpbf16ps)
 refuse -DKEY_BLOCK=4 -DTILE_KV=30 cl/lanes/backward_lanes.cl
 refuse -DTYPE_KV=4 cl/lanes/backward_lanes.cl
 refuse -DDROPOUT=2 cl/portable/flash.cl
-# Every way to join partial sums of a score, with sub-groups and without.
+# Every way to add partial sums of a score, with sub-groups and without.
 for head in 8 64 80 96 128 256 576; do
     for rows in 1 2 4; do
         lint -DEIGHTS=1 -DHEAD_DIM=$head -DHEAD_DIM_V=$head -DROWS=$rows -DTYPE_KV=4 -DSCORE_OPS=15 cl/tiles/decode_groups.cl
@@ -326,7 +328,7 @@ for refused in -DTYPE_KV=1 "-DTYPE_KV=4 -DHEAD_DIM=80" "-DTYPE_KV=4 -DLANES=4" "
     # shellcheck disable=SC2086
     refuse -DDOT_I8=1 $refused cl/lanes/flash_lanes.cl
 done
-# Past rows and pages, of rows with and without scales; not both.
+# Past rows and pages, with rows with and without scales. A kernel with both is refused.
 for place in PAST PAGED; do
     for kernel in $any_type; do
         lint -D$place=1 -DSCORE_OPS=15 "$kernel"
@@ -350,8 +352,8 @@ for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DR
     echo 1) cl/*/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/matrix/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix/matrix_pack.cl
-# Over int8: every type of queries and results, layouts of rows, options; no other types, and no
-# scales of groups.
+# int8 keys: every type of queries and results, every way to find a row, and options. Other types,
+# and scales of groups, are refused.
 for type in 0 1 2; do
     for place in PAST PAGED RAGGED; do
         lint -D$place=1 -DTYPE_KV=4 -DTYPE_Q=$type -DTYPE_OUT=$type -DSCORE_OPS=1167 -DDROPOUT=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 \
@@ -380,8 +382,8 @@ refuse -DREDUCTION_TILE=1056 cl/linear/linear_matrix.cl
 refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
 refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
-# Fragments on the emulation, and as PTX, which must contain their products. For a tile of 64 keys
-# and heads of 64 or 128 numbers, a warp of 16 rows has 64 or 128 products.
+# Fragments on the emulation and as PTX. For a tile of 64 keys and heads of 64 or 128 numbers, a
+# warp of 16 rows must have 64 or 128 products.
 fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
@@ -423,8 +425,8 @@ for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=2" "-DTYPE_Q=1 -DTYP
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done
-# Projections: 64 products of a warp for a chunk of 32 numbers, in the loop over whole chunks and in
-# the other loop.
+# Projections: a warp has 64 products for a chunk of 32 numbers, both in the loop over complete
+# chunks and in that over others.
 fragments=cl/linear/linear_fragments.cl
 for type in 1 2; do
     for engine in 3 5 6 7 8 9; do
@@ -440,7 +442,7 @@ for type in 1 2; do
     count=$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")
     [ "$count" = 128 ] || { echo "$fragments: $count products"; exit 1; }
 done
-# Terms: six products, or three, for 16 fragments of a warp.
+# Terms: three or six products for each of a warp's 16 fragments.
 for products in "6 -DTYPE_Q=0 -DTYPE_KV=0" "3 -DTYPE_Q=0 -DTYPE_KV=2" "3 -DTYPE_Q=2 -DTYPE_KV=0"; do
     for engine in 3 5 6 7 8 9; do
         # shellcheck disable=SC2086
@@ -482,7 +484,7 @@ refuse -DPAST=1 cl/lanes/layer_few_lanes.cl
 refuse -DROW_BLOCK=3 cl/linear/linear_rows.cl
 refuse -DWORK_GROUP=96 cl/linear/linear_rows.cl
 refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear/linear_rows.cl
-# Weights in blocks, and keys and values, on CPUs with their own instructions; x is never in blocks.
+# Weights, keys and values in blocks, on CPUs with instructions for them. Blocks of x are refused.
 for type in 8 9 10; do
     lint -DTYPE_Q=$type cl/steps/convert.cl
     lint -DTYPE_KV=$type cl/steps/embed.cl

@@ -161,7 +161,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("small numbers");
     TCase *group = harness_add(suite, "small numbers", (const TTest *const[]){NULL});
-    tcase_add_loop_test(group, attention_of_small_numbers, 0, KERNELS);
+    harness_add_loop(group, attention_of_small_numbers, KERNELS);
     tcase_add_loop_test(group, projections_of_small_numbers, 0, 2);
     return harness_run(suite);
 }

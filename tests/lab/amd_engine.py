@@ -1,9 +1,9 @@
-"""The effects of memory and matrix instructions of AMD's chips, by name; and `known`, all
+"""Memory instructions and matrix instructions of AMD's chips, by name; and `known`, all
 instructions of amd_machine.py.
 
-The layouts of the engines' operands: AMD, RDNA 3 and RDNA 4 instruction set architecture, "Wave
-Matrix Multiply Accumulate", and AMD's matrix instruction calculator for v_mfma_f32_32x32x8. They
-are independent of the kernels' macros.
+Sources of the operand layouts, independent of the kernels' macros: AMD, RDNA 3 and RDNA 4
+instruction set architecture, "Wave Matrix Multiply Accumulate", and AMD's matrix instruction
+calculator for v_mfma_f32_32x32x8.
 """
 import re
 
@@ -22,7 +22,7 @@ def offset_of(ins, name="offset", size=1):
 
 
 def vectors(ins, n, count):
-    """The first of so many registers."""
+    """The first register of an operand with this many registers."""
     found = register_of(ins.words[n])
     if not found or found[0] != "v" or found[2] != count:
         raise PtxError(f"{ins.words[n]} is not {count} vector registers")
@@ -30,20 +30,21 @@ def vectors(ins, n, count):
 
 
 def form(ins, pattern):
-    """The match of a pattern in the name."""
+    """Match a pattern with the instruction's name."""
     found = re.match(pattern, ins.name)
     if not found:
         raise PtxError("no such instruction is known here")
     return found.groups()
 
 
-# Local memory: one access, or two of the same size at offsets in units of it, or of 64 times it.
+# Local memory: one access, or two of the same size, whose offsets count in units of that size or of
+# 64 times that size.
 LOCAL = r"(?:(2|_2addr)(st64|_stride64)?)?_(b\d+|u16)(_d16)?(_hi)?$"
 
 
 def local_access(ins, pattern):
-    """(words of an access, 0 for a half; offsets; whether a load keeps the other half; whether it
-    is the upper half)"""
+    """Returns (words of an access, 0 for a half; offsets; whether a load keeps the other half;
+    whether it is the upper half)."""
     two, far, kind, keeps, high = form(ins, pattern)
     count = 0 if kind in ("u16", "b16") else WORDS[kind]
     offsets = [offset_of(ins, f"offset{k}", 4 * count * (64 if far else 1)) for k in (0, 1)] if two else [offset_of(ins)]
@@ -53,7 +54,7 @@ def local_access(ins, pattern):
 
 
 def local_addresses(w, n, offset):
-    """Addresses of active work-items."""
+    """Addresses of the active work-items."""
     return w.v[n][w.mask].astype(np.uint64) + np.uint64(offset) + np.uint64(w.local.places["all"])
 
 
@@ -113,8 +114,8 @@ def exchange(ins):
     return do
 
 
-# Global memory. The runtime of clang's target allows any alignment: an unaligned access consists of
-# half words here.
+# Global memory. clang's target allows unaligned accesses. An access that is not aligned to words is
+# split into halves of words here.
 def load_words(w, at, count):
     each = 2 if (at % np.uint64(4)).any() else 4
     return np.concatenate([w.buffers.load(at + np.uint64(k), each, "global memory") for k in range(0, 4 * count, each)], axis=1).view(np.uint32)
@@ -127,7 +128,7 @@ def store_rows(w, at, rows):
 
 
 def addresses(ins, first):
-    """A function of a wave: 64 bits of each work-item."""
+    """Returns a function of a wave: the 64-bit address of each work-item."""
     offset = np.int64(offset_of(ins))
     if ins.words[first[1]] == "off":
         base = source(ins.words[first[0]], "I")
@@ -169,9 +170,9 @@ def global_store(ins):
     return do
 
 
-# Engines.
+# Matrix engines.
 def numbers(w, place, count, kind, flushes):
-    """[item][number] of 16 bits, which are bfloat16 or float16."""
+    """Returns [item][number] of 16 bits, as bfloat16 or float16."""
     words = np.ascontiguousarray(w.v[place:place + count].T)
     halves = words.view(np.uint16)
     x = from_bf16(halves) if kind == "bf16" else halves.view(np.float16).astype(np.float32)
@@ -181,12 +182,12 @@ def numbers(w, place, count, kind, flushes):
 
 
 def matrix(ins):
-    """The product of a left operand of 32 rows (or 16) and a right one of as many columns, over 8
-    numbers (or 16), and an addend."""
+    """The product of a left operand of 32 rows (or 16) and a right operand of as many columns, over
+    8 numbers (or 16), plus the sums."""
     mfma, kind = ins.name.startswith("v_mfma"), "bf16" if "bf16" in ins.name else "f16"
     side, step, sums = (32, 8, 16) if mfma else (16, 16, 8)
     each = {"gfx11": 16, "gfx12": 8}.get(ins.chip[:5], 4)
-    # CDNA 2 replaces subnormal inputs and results by 0 [PyTorch, "Numerical accuracy", on MI200].
+    # CDNA 2 flushes subnormal inputs and outputs to 0 [PyTorch, "Numerical accuracy", on MI200].
     flushes = mfma and ins.chip == "gfx90a"
     out, left, right = vectors(ins, 0, sums), vectors(ins, 1, each // 2), vectors(ins, 2, each // 2)
     adds = register_of(ins.words[3]) and vectors(ins, 3, sums)
@@ -198,7 +199,7 @@ def matrix(ins):
 
     def operand(w, place):
         x = numbers(w, place, each // 2, kind, flushes)
-        if each == step:  # each half has all
+        if each == step:  # each half has all numbers
             if not np.array_equal(x[:side], x[side:], equal_nan=True):
                 raise PtxError("the halves of a wave have other numbers")
             return x[:side]

@@ -1,14 +1,14 @@
-"""Runs a kernel that clang compiled for an AMD chip, from the text of its assembly. Work-groups run
-one after the other, and the waves of a group alternate from barrier to barrier. A register of
-work-items is a NumPy vector of a wave.
+"""Executes a kernel from the assembly text that clang writes for an AMD chip. Work-groups run one
+after another. The waves of a group alternate, each from barrier to barrier. A vector register is a
+numpy vector over a wave's work-items.
 
-The kernel's initial state is in its descriptor and metadata ([LLVM] "User Guide for AMDGPU
-Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). The files amd_scalars.py,
-amd_vectors.py and amd_engine.py have the instructions, written from AMD's guides to the instruction
-sets of CDNA 2, CDNA 3, RDNA 3 and RDNA 4. An instruction, or a word of one, that is in none is an
-error. Memory is that of ptx_memory.py: no access outside of buffers, and none to local memory that
-another wave touched since the last barrier. Unwritten registers have numbers that no kernel
-expects. Waits and cache control have no effect, because everything is done at once.
+The kernel's descriptor and metadata define its initial state: [LLVM] "User Guide for AMDGPU
+Backend", "Initial Kernel Execution State" and "Code Object V5 Metadata". The instructions are in
+amd_scalars, amd_vectors and amd_engine, by AMD's guides to the instruction sets of CDNA 2, CDNA 3,
+RDNA 3 and RDNA 4. An unknown instruction, or an unknown word of one, is an error. Memory is that of
+ptx_memory. Accesses outside of buffers are errors, and so are accesses to local memory that another
+wave accessed since the last barrier. Unwritten registers hold values that no kernel can need. Waits
+and cache control do nothing here, because every instruction completes at once.
 """
 import re
 
@@ -19,17 +19,17 @@ from offline_loops import AMD, instructions
 from ptx_text import PtxError
 
 GARBAGE = 0xdeadbeef
-MOST_STEPS = 3_000_000  # of a wave: more steps mean an endless loop
+MOST_STEPS = 3_000_000  # of a wave; more is an endless loop
 IGNORED = re.compile(r"s_(delay_alu|nop|clause|sendmsg|barrier_signal|wait(cnt|cnt_depctr|_(alu|loadcnt|storecnt|dscnt|kmcnt|loadcnt_dscnt)))$"
                      r"|buffer_gl0_inv$|global_(wb|inv)$")
-# Places of scalars that have names.
+# Register numbers of scalars with names.
 VCC, TTMP, NULL, M0, EXEC = 106, 108, 124, 125, 126
 NAMED = {"vcc": VCC, "vcc_lo": VCC, "vcc_hi": VCC + 1, "exec": EXEC, "exec_lo": EXEC, "exec_hi": EXEC + 1, "null": NULL, "m0": M0}
 np.seterr(all="ignore")
 
 
 def register_of(word):
-    """(file, first, count) of "v7", "s[2:3]", "vcc"; None if it is no register."""
+    """Returns (file, first, count) of "v7", "s[2:3]", "vcc". None if the word is no register."""
     if word in NAMED:
         return "s", NAMED[word], 2 if word in ("vcc", "exec") else 1
     found = re.match(r"(v|s|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$", word)
@@ -40,7 +40,7 @@ def register_of(word):
 
 
 def constant(word):
-    """The bits of a constant; a floating one is a float32."""
+    """The bits of a constant. A floating-point constant is a float32."""
     if re.match(r"-?\d+\.\d+$", word):
         return int(np.float32(word).view(np.uint32))
     try:
@@ -50,8 +50,8 @@ def constant(word):
 
 
 class Instruction:
-    """A name, its operands and its modifiers, such as offset:16. A handler removes the modifiers
-    that it uses: one that is left is unknown."""
+    """A name, its operands and its notes, such as offset:16. The implementation of an instruction
+    removes the notes that it uses. A remaining note is an error."""
 
     def __init__(self, text, chip):
         self.chip, self.notes = chip, {}
@@ -64,7 +64,7 @@ class Instruction:
         return ""
 
     def place(self, n, file):
-        """The first register of operand number n, which must be of that file."""
+        """The first register of operand n, which must be in this file."""
         found = register_of(self.words[n])
         if not found or found[0] != file:
             raise PtxError(f"operand {self.words[n]} is no {file} register")
@@ -95,7 +95,7 @@ class Wave:
             self.mask = self.bools(self.get(EXEC, self.lanes // 32))
             self.whole = bool(self.mask.all())
 
-    # A scalar of a bit for each work-item.
+    # Convert a scalar with one bit for each work-item to booleans.
     def bools(self, bits):
         return np.unpackbits(np.frombuffer(int(bits).to_bytes(8, "little"), np.uint8), bitorder="little")[:self.lanes].astype(bool)
 
@@ -119,8 +119,8 @@ CONDITIONS = {"s_branch": lambda w: True, "s_cbranch_scc0": lambda w: not w.scc,
 
 
 class Kernel:
-    """The parts of a kernel's assembly. known: (text, chip) makes an instruction a function of a
-    wave."""
+    """The contents of an assembly text about a kernel. known: (text, chip) converts an instruction
+    to a function of a wave."""
 
     def __init__(self, text, name, chip, known):
         self.name, self.chip = name, chip
@@ -154,7 +154,7 @@ class Kernel:
             raise PtxError(f"{text}: {e}") from e
 
     def segment(self, arguments, groups):
-        """The arguments in memory, with those that OpenCL's compiler adds."""
+        """The arguments in memory, with those that the OpenCL compiler adds."""
         own = [(a, b) for a, b, kind in self.arguments if not kind.startswith("hidden")]
         if len(arguments) != max(a + b for a, b in own):
             raise PtxError(f"{self.name} takes {max(a + b for a, b in own)} bytes of arguments, not {len(arguments)}")
@@ -181,7 +181,7 @@ class Machine:
         self.arguments = buffers.place(kernel.segment(arguments, groups))
 
     def scalars(self, group):
-        """The initial scalars of a wave."""
+        """Initialise a wave's scalars."""
         says, (x, y, z) = self.kernel.says, group
         if says.get("user_sgpr_dispatch_ptr") or says.get("user_sgpr_queue_ptr") or not says["user_sgpr_kernarg_segment_ptr"]:
             raise PtxError("kernels ask for their arguments alone here")
@@ -207,7 +207,7 @@ class Machine:
             self.local.meet()
 
     def _turns(self, w):
-        """From barrier to barrier."""
+        """Run a wave to its next barrier."""
         at, code = 0, self.kernel.code
         for _ in range(MOST_STEPS):
             kind, what, to = code[at]

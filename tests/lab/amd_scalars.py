@@ -1,6 +1,5 @@
-"""The effects of scalar instructions of AMD's chips, by name, and of scalar loads: functions of a
-wave (amd_machine.py). Numbers are Python's.
-"""
+"""Scalar instructions of AMD's chips, by name, and scalar loads: functions of a wave
+(amd_machine.py). Numbers are Python integers."""
 import re
 
 import numpy as np
@@ -28,7 +27,7 @@ def bits(x):
 
 
 def source(word, count):
-    """A function of a wave that returns the number of 32 or 64 bits."""
+    """Returns a function of a wave that reads 32 or 64 bits."""
     found = register_of(word)
     if found:
         if found[0] != "s" or found[2] != count and found[1] != NULL:
@@ -51,8 +50,8 @@ def to_unsigned(x):
     return 0 if np.isnan(x) else int(min(max(float(x), 0.0), float(WORD)))
 
 
-# Each: bits of the result and of the operands, the computation, and the condition code: a function
-# of (result, operands), or none.
+# Each instruction: bits of the result and of the operands, the computation, and the condition code
+# from (result, operands), or nothing.
 def nonzero(z, *_):
     return z != 0
 
@@ -135,7 +134,7 @@ def select(ins):
 
 
 def save_exec(ins):
-    """The old value is kept, and combined with the operand."""
+    """Save the old mask, and combine it with the operand."""
     count = int(ins.name[-2:]) // 32
     put, x, what = target(ins.words[0], count), source(ins.words[1], count), LOGIC[re.match(r"s_(\w+)_saveexec", ins.name)[1]]
 
@@ -152,7 +151,7 @@ def compare(ins):
     _, form, op, kind = ins.name.split("_")
     count = int(kind[1:]) // 32
     x, y, what = source(ins.words[0], count), source(ins.words[1], count), COMPARES[op]
-    if form == "cmpk":  # with 16 bits
+    if form == "cmpk":  # with a 16-bit constant
         short = constant(ins.words[1]) & 0xffff
         y = lambda w: signed(short, 16) & WORD if kind[0] == "i" else short  # noqa: E731
     number = {"i": signed, "u": lambda n: n, "f": real}[kind[0]]
@@ -170,7 +169,7 @@ def test_bit(ins):
     return do
 
 
-# Scalar loads: count and type of the numbers.
+# Scalar loads: the count and the type of numbers.
 LOADS = {"dword": (1, "u4"), "b32": (1, "u4"), "dwordx2": (2, "u4"), "b64": (2, "u4"), "b96": (3, "u4"), "dwordx4": (4, "u4"), "b128": (4, "u4"),
          "dwordx8": (8, "u4"), "b256": (8, "u4"), "dwordx16": (16, "u4"), "b512": (16, "u4"), "u16": (1, "u2"), "i16": (1, "i2"),
          "u8": (1, "u1"), "i8": (1, "i1")}
@@ -188,7 +187,7 @@ def load(ins):
 
 
 def scalar(ins):
-    """The function of a scalar instruction."""
+    """Returns the function of a scalar instruction."""
     name = ins.name
     if name in SCALARS:
         return plain(ins)

@@ -1,8 +1,8 @@
-"""The effects of vector instructions of AMD's chips, by name: functions of a wave (amd_machine.py),
-over its work-items at once.
+"""Vector instructions of AMD's chips, by name: functions of a wave (amd_machine.py), over all its
+work-items at once.
 
-Approximations are exact here, and rounded to float32. Subnormal numbers become 0 if they do on the
-chip.
+Approximations are exact here, and rounded to float32. Subnormal numbers are flushed to 0 where the
+chip does so.
 """
 import re
 
@@ -20,7 +20,7 @@ LOW = np.uint64(0xffffffff)
 # Operands. Kinds: u and i of 32 bits, f of float32, h of float16 in the lower half, w the lower
 # half itself, U and I of 64 bits.
 def raw(word):
-    """32 bits of each work-item."""
+    """The 32 bits of each work-item."""
     found = register_of(word)
     if not found:
         values = np.full(64, constant(word) & 0xffffffff, np.uint32)
@@ -56,7 +56,7 @@ CASTS = {"u": lambda x: x, "i": lambda x: x.view(np.int32), "f": lambda x: x.vie
 
 
 def selected(get, part, has_sign=False):
-    """SDWA: a half or a byte of an operand, with or without a sign, or all of it."""
+    """SDWA: a half or a byte of an operand, signed or unsigned, or the whole operand."""
     if part in (None, "DWORD") and not has_sign:
         return get
     size = {"WORD": 16, "BYTE": 8}[part[:-2]]
@@ -92,9 +92,9 @@ def as_bits(x):
 
 
 def target(ins, result, n=0):
-    """A function of a wave and a value. Results have 32 bits or 64 (U). A float16 (h) or integer
-    (w) of 16 bits has the other half 0 on CDNA, and unchanged on RDNA. A float16 (k) has the other
-    half unchanged on both."""
+    """Returns a function of a wave and a value that writes the result. Kinds of results: 32 bits,
+    64 bits (U), float16 (h) or 16-bit integer (w). For h and w CDNA clears the other half, and RDNA
+    keeps it. With k both keep it."""
     place = ins.place(n, "v")
     if result == "U":
         def put(w, x):
@@ -121,7 +121,7 @@ def turned_over(x):
 
 
 def permuted(x, y, select):
-    """Bytes of (x, y), y's the lower four."""
+    """Select bytes of (x, y), where y has the lower four."""
     both, result = x.astype(np.uint64) << np.uint64(32) | y.astype(np.uint64), 0 * x.astype(np.uint64)
     for n in range(4):
         code = (select >> np.uint32(8 * n) & np.uint32(0xff)).astype(np.uint64)
@@ -198,15 +198,15 @@ PLAIN = {
     "v_cvt_f32_u32": ("f", "u", lambda x: x.astype(np.float32)), "v_cvt_f32_i32": ("f", "i", lambda x: x.astype(np.float32)),
     "v_cvt_u32_f32": ("u", "f", limited(0, 2 ** 32 - 1)), "v_cvt_i32_f32": ("i", "f", limited(-2 ** 31, 2 ** 31 - 1)),
     "v_cvt_f16_f32": ("h", "f", lambda x: x), "v_cvt_f32_f16": ("f", "h", lambda x: x),
-    "v_fma_mixlo_f16": ("k", "fff", multiply_add),  # of float32, unless another type is named
+    "v_fma_mixlo_f16": ("k", "fff", multiply_add),  # float32, unless the operand has another type
     "v_div_fixup_f32": ("f", "fff", fixed_up),
 }
 PLAIN = {name: row for names, row in PLAIN.items() for name in names.split()}
 
 
 def plain(ins):
-    """(target, value): both are functions of a wave, so that both halves of a dual instruction read
-    first."""
+    """Returns (destination, value), both functions of a wave, so that two instructions in one read
+    all operands first."""
     result, kinds, what = PLAIN[ins.name]
     if len(ins.words) != len(kinds) + 1:
         raise PtxError(f"{len(ins.words)} operands, not {len(kinds) + 1}")
@@ -242,7 +242,7 @@ def put_carry(w, place, carry):
 
 
 def carry(ins):
-    """Sums and differences of 32 bits with carry."""
+    """32-bit additions and subtractions with carry."""
     op = re.match(r"v_(add|subrev|subbrev|sub|subb|addc)_co_(ci_)?u32$", ins.name)
     name, takes = op[1], bool(op[2]) or op[1] in ("addc", "subb", "subbrev")
     put, out, x, y = target(ins, "u"), place_of_bits(ins.words[1]), source(ins.words[2], "u"), source(ins.words[3], "u")
@@ -276,8 +276,7 @@ COMPARES = {"lt": lambda x, y: x < y, "eq": lambda x, y: x == y, "le": lambda x,
 
 
 def in_class(x, classes):
-    """Bits 2 to 9 of -inf, -normal, -subnormal, -0, and again from 0 to inf; bits 0 and 1 for NaN.
-    """
+    """Class bits 2 to 9: -inf, -normal, -subnormal, -0, and then 0 to inf. Bits 0 and 1: NaN."""
     size, negative = np.abs(x), np.signbit(x)
     bit = np.where(size == 0, 0, np.where(size < np.float32(2.0 ** -126), 1, np.where(np.isinf(x), 3, 2)))
     bit = np.where(negative, 5 - bit, 6 + bit).astype(np.uint32)
@@ -306,8 +305,8 @@ def exponent(x):
 
 
 def scale_for_division(ins):
-    """If neither number nor their quotient is near an end of float32's range, the number is
-    unchanged."""
+    """The number is not scaled if neither operand nor the quotient is near the limits of float32.
+    """
     put, out, x, d, n = target(ins, "f"), place_of_bits(ins.words[1]), *(source(a, "f") for a in ins.words[2:])
 
     def do(w):
@@ -337,7 +336,7 @@ def choices(ins, name, count, given):
 
 
 def half_of(word, half):
-    """One register of a pair; both are the same for a constant."""
+    """One register of a pair. For a constant, both halves are the same."""
     file, n, count = register_of(word) or ("", 0, 0)
     if not file and half == 0:
         return word
@@ -347,7 +346,8 @@ def half_of(word, half):
 
 
 def packed(ins):
-    """Two float32 at once: which of an operand's two numbers each result uses, and their signs."""
+    """Two float32 operations at once: which of an operand's two numbers each result uses, and their
+    signs."""
     what, count = {"v_pk_mul_f32": (lambda x, y: x * y, 2), "v_pk_add_f32": (lambda x, y: x + y, 2), "v_pk_fma_f32": (multiply_add, 3)}[ins.name]
     place = ins.place(0, "v")
     if len(ins.words) != count + 1:
@@ -363,7 +363,7 @@ def packed(ins):
 
 
 def packed_halves(ins):
-    """Two numbers of 16 bits at once."""
+    """Two 16-bit operations at once."""
     put, (x, y) = target(ins, "u"), (raw(word) for word in ins.words[1:])
     parts = list(zip(choices(ins, "op_sel", 2, 0), choices(ins, "op_sel_hi", 2, 1)))
 
@@ -400,8 +400,8 @@ def write_lane(ins):
 
 
 def permute_rows(ins):
-    """Each reads the word of a work-item of the other sixteen of its 32, whose number is in four
-    bits of 64."""
+    """Each work-item reads from the other sixteen of its 32. Four bits of a 64-bit number select
+    the work-item."""
     put, n, low, high = target(ins, "u"), ins.place(1, "v"), number(ins.words[2], 1), number(ins.words[3], 1)
     from_all = choices(ins, "op_sel", 2, 0)[0] == 1
 
@@ -436,7 +436,7 @@ def value_of(ins):
 
 
 def both(texts, chip):
-    """A dual instruction: the second reads the state before the first."""
+    """Two instructions in one. The second reads the values from before the first."""
     parts = []
     for text in texts:
         ins = Instruction(text.replace("v_dual_", "v_"), chip)
@@ -461,8 +461,8 @@ def one(ins):
 
 
 def vector_or_scalar(text, chip, others):
-    """The function of an instruction; others: patterns of names, and the makers of their functions.
-    """
+    """Returns the function of an instruction. Other instructions match a pattern of names, which
+    has a function that creates theirs."""
     if " :: " in text:
         return both(text.split(" :: "), chip)
     ins = Instruction(text, chip)

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Every kernel through the compilers of devices that this machine does not have, with the knobs that
-# the planner chooses for them: one line a target. See offline.py. The compilers come from Debian
-# and PyPI into the build folder (about 80 MB), and change nothing of the system, which may have
-# other drivers and another libclc. CLATTN_INSTALL=off downloads nothing. Missing compilers are
-# skipped.
-#   $1 build folder; --record writes the record and the table again; names of targets: only these
+# Every kernel through the compilers of absent devices, with the knobs that the planner chooses for
+# them. Prints one line per target. See offline.py.
+#
+#   check_offline.sh BUILD [--record] [TARGET...]     --record rewrites the record and the table;
+#                                                     TARGET: only these targets
+#
+# The compilers come from Debian and PyPI into the build folder (download: about 80 MB). The system
+# is not changed, and may have other drivers and another libclc. CLATTN_INSTALL=off downloads
+# nothing. Targets without a compiler are skipped.
 set -u
 build=$(cd "$1" && pwd) || exit 2
 shift
@@ -12,7 +15,7 @@ tools=$build/offline
 mkdir -p "$tools/root" "$tools/debs"
 [ -x "$build/tests/plans" ] || { echo "FAIL  no tests/plans in the build folder"; exit 1; }
 
-# The files that each compiler needs; clang 14 and its libraries are those of tests/run.sh.
+# The minimum for each compiler. clang 14 and its libraries are those of tests/run.sh.
 amd="clang-19 libclang-common-19-dev libclang-cpp19 libllvm19 rocm-device-libs"
 intel="intel-opencl-icd libigc1 libigdfcl1 libigdgmm12 libllvmspirvlib14 libopencl-clang14"
 spirv="llvm-spirv-14 spirv-tools"
@@ -20,7 +23,7 @@ nvidia=libclc-14
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
-# One package, unpacked beside the system's; for libclc only the required files.
+# Unpack one package beside the system's. From libclc only the needed files.
 unpack() {
     [ -f "$tools/root/.$1" ] && return 0
     (cd "$tools/debs" && rm -f ./*.deb && apt-get download -q "$1" >/dev/null 2>&1) || return 1

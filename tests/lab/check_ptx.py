@@ -1,14 +1,13 @@
-"""NVIDIA's kernels without a GPU: clang writes their PTX, and ptx_machine.py runs it, instruction
-by instruction, by the manual. Intel's kernels likewise: A product of a sub-group becomes an
-additional PTX instruction that does what the extension says.
+"""NVIDIA's kernels without a GPU: clang compiles them to PTX, and ptx_machine.py executes the PTX
+instruction by instruction, as the manual defines. Intel's kernels run in the same way, and their
+sub-group product becomes an additional instruction.
 
     python3 tests/lab/check_ptx.py [--names PATTERN]
 
-The kernels probe_fragments and probe_wgmma have numbers that differ in every row and column, and
-exact results. The kernels flash_fragments and linear_fragments are attention and projections within
-the error budget of budget.c, compared with double in NumPy. Then each requirement of the layouts is
-broken on purpose, and the comparison must find that. Prints a line for each failure. The exit
-status is 77 without clang or NumPy.
+The kernels probe_fragments and probe_wgmma use numbers with distinct rows and columns, and must be
+exact. Results of flash_fragments and linear_fragments are compared with double precision, within
+the error budget of budget.c. Then each part of the layouts is broken, and the checks must notice.
+Prints a line for each failure. Exit status 77: clang or numpy is missing.
 """
 import argparse
 import glob
@@ -31,7 +30,8 @@ except ImportError:
     sys.exit(77)
 import embed  # noqa: E402
 import ptx_text  # noqa: E402
-from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored  # noqa: E402
+# noqa: E402
+from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored
 from ptx_dpas import DPAS  # noqa: E402
 from ptx_machine import launch  # noqa: E402
 from ptx_memory import Buffers  # noqa: E402
@@ -41,22 +41,22 @@ from ptx_warpgroups import WARPGROUPS  # noqa: E402
 from ptx_warps import WARPS  # noqa: E402
 
 INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS, **DPAS}
-# Instructions after this mark are hidden from clang 14's assembler for another target.
+# This mark hides instructions from clang 14, whose assembler for another target does not know them.
 HIDDEN = "//@ "
 BLOCK_READS = "-Dcl_intel_subgroup_local_block_io"
 MMA, WGMMA, DPAS_8, DPAS_16 = 3, 4, 8, 9  # MATRIX_ENGINE
 
 
 class Ptx:
-    """A device: clang, and the machine. `change`, a pattern and its replacement, may alter a
-    kernel's text first; apart: see ptx_machine.Machine."""
+    """A device: clang, and the machine. `change`, a pattern and its replacement, may change a
+    kernel's text first. For `apart` see ptx_machine.Machine."""
     engine, rows, items, preludes, options = MMA, 16, 32, ("ptx_prelude",), ""
 
     def __init__(self, clang, folder, change=None, apart=False):
         self.clang, self.folder, self.change, self.apart = clang, folder, change, apart
 
     def compiled(self, kernel, options):
-        """The PTX of a kernel of cl/."""
+        """Returns the PTX of a kernel of cl/."""
         folder = self.folder
         with open(f"{folder}/a.cl", "w", encoding="utf-8") as f:
             f.write(changed(embed.flatten(glob.glob(f"{TOP}/cl/*/{kernel}.cl")[0], set()), self.change))
@@ -71,7 +71,7 @@ class Ptx:
             return ptx_text.parse(f.read(), kernel, HIDDEN)
 
     def of_sub_groups(self, size, options=""):
-        """The same for Intel's, with sub-groups of this many work-items."""
+        """The same device as an Intel device with sub-groups of this size."""
         other = Ptx(self.clang, self.folder, self.change, self.apart)
         other.engine, other.rows, other.items = {8: DPAS_8, 16: DPAS_16}[size], size, size
         other.preludes, other.options = ("ptx_prelude", "dpas_prelude"), f" -DSUB_GROUP={size} {options}"
@@ -82,7 +82,7 @@ class Ptx:
         launch(self.compiled(kernel, options), INSTRUCTIONS, items, groups, arguments, buffers, self.apart)
 
 
-# With the inputs and results of src/lib/probe/fragments.c.
+# Fills and expects the same numbers as src/lib/probe/fragments.c.
 def check_probe_wgmma(kind, device):
     x = np.array([probe_number(i) for i in range(8 * PROBE_ITEMS)], np.float32)
     rows, pieces = np.arange(64)[:, None], np.arange(8)[None, :]
@@ -96,7 +96,7 @@ def check_probe_wgmma(kind, device):
         raise Wrong("another product than the probe expects")
 
 
-# probe_eights, with the inputs and results of src/lib/probe/eights.c, and the same for the
+# probe_eights: fills and expects the same numbers as src/lib/probe/eights.c, also with the
 # emulation.
 EIGHTS = 256
 
@@ -138,8 +138,8 @@ def probe_wgmma(kind):
     return lambda device: check_probe_wgmma(kind, device)
 
 
-# Tails of rows and keys, a head that is whole lines and one that is not; rows that see nothing;
-# infinities that few rows see.
+# Tails of rows and keys, with heads that are a multiple of a line and others; rows that see
+# nothing; infinities that few rows see.
 CASES = {
     "probe f16": probe(F16),
     "probe bf16": probe(BF16),
@@ -187,8 +187,8 @@ CASES = {
                                  strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
-# Defects, each with its case: a pattern of the kernel's text, its replacement, and the required
-# message.
+# Deliberate errors: the case, a pattern of the kernel's text, its replacement, and a pattern of the
+# expected message.
 NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
 BROKEN = {
     "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",
@@ -274,7 +274,7 @@ BROKEN = {
 
 
 def failure_of(check, device):
-    """None, or a word on the fault."""
+    """Returns None, or the message of a failure."""
     try:
         check(device)
     except (Wrong, PtxError) as e:

@@ -1,10 +1,10 @@
-"""Small calls of kernels with a matrix engine: tensors, arguments, the right results in double, and
-whether a result is within the error budget of budget.c. A device of check_ptx.py or of
-offline_execute.py executes them, with
+"""Small calls of kernels with a matrix engine: tensors, arguments, the right result in double
+precision, and the comparison within the error budget of budget.c. A device of check_ptx.py or of
+offline_execute.py executes them. It has:
 
     engine, rows, items      MATRIX_ENGINE, query rows of a fragment, work-items of a warp
-    run(kernel, options, items, groups, arguments, buffers)     compiles and runs it, with this many
-                                                                work-items of a group and groups
+    run(kernel, options, items, groups, arguments, buffers)
+                             compiles and runs it, with this many work-items per group and groups
 """
 import os
 import re
@@ -17,13 +17,13 @@ from ptx_plain import from_bf16, to_bf16
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 F32, F16, BF16, I8 = 0, 1, 2, 4
-# for float32 a tenth of the budget: with one product missing, the budget would still hold
+# float32: a tenth of the budget, because the full budget would hide a missing product
 NMSE = {F32: 1e-12, F16: 1e-6, BF16: 5e-5}
-LSE = 2e-5  # as of float32 results
+LSE = 2e-5  # as for float32 results
 
 
 class Wrong(Exception):
-    """A result that is not the right one."""
+    """A wrong result."""
 
 
 def stored(x, kind):
@@ -50,7 +50,7 @@ def changed(text, change):
     return text
 
 
-# The arguments of a call, by a struct of args.h.
+# The arguments of a call, packed by a struct of args.h.
 def struct_of_args(of="attention_args"):
     with open(f"{TOP}/cl/args/args.h", encoding="utf-8") as f:
         body = re.search(rf"typedef struct {of} {{(.*?)}} {of};", f.read(), re.S).group(1)
@@ -62,7 +62,7 @@ def struct_of_args(of="attention_args"):
 
 
 class Tensor:
-    """[B, H, N, D] of 16 or 32 bits, or of bytes, with padded rows whose padding is NaN; the last
+    """A tensor [B, H, N, D] of 16 or 32 bits, or of bytes. Rows are padded with NaN, but the last
     row ends the buffer."""
 
     def __init__(self, values, kind, room):
@@ -82,8 +82,8 @@ class Tensor:
 
 
 class Call:
-    """An attention call and its right results. `causal`: the number of keys before row 0; `window`:
-    the number of keys that a row sees before its own."""
+    """An attention call and its right result. `causal`: number of keys before that of row 0.
+    `window`: most keys that a row sees before its own."""
 
     def __init__(self, kind, dim, dim_v, rows, keys, options, groups=(4, 1), kv_heads=1, causal=None, strange=None, room=8, batch=1,
                  heads=2, engine=None, cache=None, kernel="flash_fragments", window=None, values=None):
@@ -95,26 +95,26 @@ class Call:
         self.q = rounded(rng.standard_normal((batch, heads, rows, dim)), kind)
         self.k = rounded(rng.standard_normal((batch, kv_heads, keys, dim)), kind)
         self.v = rounded(rng.standard_normal((batch, kv_heads, keys, dim_v)), kind)
-        if values:  # "keys" or "channels": a value is the number of its key, or of its channel
+        if values:  # "keys" or "channels": each value is the number of its key or channel
             self.v[:] = np.arange(keys)[:, None] if values == "keys" else np.arange(dim_v)
         for key, column, value in strange or ():
             self.v[:, :, key, column] = value
-        if cache:  # numbers, and the scales of their rows
+        if cache:  # codes, and the scales of their rows
             self.scales = {name: (np.abs(x).max(3) / 127).astype(np.float32) for name, x in dict(k=self.k, v=self.v).items()}
             self.numbers = {name: np.rint(x / self.scales[name][..., None]) for name, x in dict(k=self.k, v=self.v).items()}
             self.k, self.v = (self.numbers[x] * self.scales[x][..., None] for x in "kv")
         self.room = room
 
     def seen(self):
-        """Which row sees which key: causal is the position of row 0."""
+        """Which row sees which key. `causal` is the position of row 0."""
         if self.causal is None:
             return np.ones((self.rows, self.keys), bool)
         before = np.arange(self.rows)[:, None] + self.causal - np.arange(self.keys)[None, :]
         return (before >= 0) & (self.window is None or before <= self.window)
 
     def right(self, rounds):
-        """(out, lse) in double; with `rounds` the probabilities and the result are rounded like in
-        an unfused computation."""
+        """Returns (out, lse) in double precision. With `rounds`, probabilities and result are
+        rounded as by an unfused computation."""
         group, seen = self.heads // self.kv_heads, self.seen()
         k, v = np.repeat(self.k, group, 1), np.repeat(self.v, group, 1)
         scores = np.where(seen, self.q @ k.swapaxes(2, 3) / np.sqrt(self.q.shape[3]), -np.inf)
@@ -125,7 +125,7 @@ class Call:
         p = rounded(p, self.kind) if rounds else p
         strange = ~np.isfinite(v)
         out = p @ np.where(strange, 0, v)
-        # does not affect a row that does not see them
+        # must not affect a row that does not see them
         for b, h, key, d in zip(*np.nonzero(strange)):
             out[b, h, seen[:, key], d] += v[b, h, key, d]
         lse = np.where(total > 0, most + np.log(np.where(total > 0, total, 1)), -np.inf)[..., 0]
@@ -149,7 +149,7 @@ class Call:
         return a.tobytes()
 
     def run(self, device):
-        """(out, lse) of the kernel."""
+        """Returns the kernel's (out, lse)."""
         knobs = dict(MATRIX_ENGINE=self.engine or device.engine, TYPE_Q=self.kind, TYPE_KV=self.cache or self.kind, TYPE_OUT=self.kind,
                      HEAD_DIM=self.q.shape[3], HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
         options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
@@ -162,7 +162,7 @@ class Call:
         lse_view = (0, self.heads * self.rows, self.rows, 1, 0)
         order = "q k k_scale v v_scale out lse" if self.cache else "q k v out lse"
         places.update({f"{x}_scale": buffers.place(self.scales[x].ravel()) for x in "kv"} if self.cache else {})
-        # without a table
+        # no table
         addresses = struct.pack(f"<{len(order.split()) + 1}Q", *(places[x] for x in order.split()), 0)
         share, heads = (self.heads // self.kv_heads, self.kv_heads) if self.kernel.startswith("decode") else (1, self.heads)
         each = 1 if self.kernel == "decode_groups" else device.rows * self.vectors * self.warps
@@ -173,7 +173,7 @@ class Call:
                 buffers.content(places["lse"], np.float32).reshape(self.batch, self.heads, self.rows))
 
     def check(self, device):
-        """(normalised mean squared error of the output, largest error of lse)"""
+        """Returns (normalised mean squared error of the output, largest error of lse)."""
         got, lse = self.run(device)
         (ref, ref_lse), (plain, _) = self.right(False), self.right(True)
         nmse = within_budget(got, ref, plain, self.kind)
@@ -184,8 +184,9 @@ class Call:
 
 
 class Product:
-    """A projection: rows of two batch items, x W^T + bias. `kind_w` is W's type if it differs from
-    x's; `strange`: special numbers of x; `tiny`: the factor of the second item's numbers."""
+    """A projection: rows of two batch items, x W^T + bias. `kind_w`: W's type if it differs from
+    x's. `strange`: special numbers of x. `tiny`: factor by which the second item's numbers are
+    smaller."""
 
     def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8, kind_w=None, strange=None, tiny=None,
                  warps=(2, 2)):
@@ -201,7 +202,7 @@ class Product:
         self.room = room
 
     def check(self, device):
-        """(the largest normalised mean squared error, nothing)"""
+        """Returns (the largest normalised mean squared error, None)."""
         rows, columns, reduction = self.x.shape[2], self.w.shape[2], self.x.shape[3]
         out = F32 if self.kind_w == F32 else self.kind
         knobs = dict(MATRIX_ENGINE=device.engine, TYPE_Q=self.kind, TYPE_KV=self.kind_w, TYPE_OUT=out, ROW_VECTORS=self.vectors,
@@ -224,14 +225,14 @@ class Product:
         got = y.values(buffers.content(places[3], y.bits.dtype))
         if out != F32:
             return within_budget(got, ref, rounded(ref, out), out), None
-        # each by itself: a huge one would hide the others
+        # each row separately, since a huge row would hide the others
         each = [(row // rows, 0, row % rows) for row in range(2 * rows)]
         return max(within_budget(got[at], ref[at], ref[at], F32) for at in each), None
 
 
 def within_budget(got, ref, plain, kind):
-    """Like budget.c: the mean squared error, which is returned, and the largest error relative to
-    that of a plain computation."""
+    """As budget.c: checks the mean squared error, which is returned, and the largest error relative
+    to that of a plain computation."""
     finite = np.isfinite(ref)
     if not np.array_equal(np.isnan(got), np.isnan(ref)) or not np.array_equal(got[np.isinf(ref)], ref[np.isinf(ref)]):
         raise Wrong("a NaN or an infinity is not where it should be")
@@ -255,7 +256,7 @@ def probe_number(i):
 
 
 class Probe:
-    """probe_fragments, with the inputs and the exact results of src/lib/probe/fragments.c."""
+    """probe_fragments, with the numbers and the result of src/lib/probe/fragments.c, exactly."""
 
     def __init__(self, kind):
         self.kind = kind

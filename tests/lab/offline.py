@@ -3,19 +3,19 @@
 
     offline.py TOOLS PLANS [--record] [TARGET ...]
 
-    TOOLS   the folder that check_offline.sh filled
-    PLANS   the program that prints plans, tests/plan/plans.c
-
-Prints a line that begins with "ok", "FAIL" or "SKIP" for each target. --record writes the record
-again, and bench/results/offline.md. At the end comes the model of offline_model.py. A kernel fails
-for one of these reasons:
+TOOLS is the folder that check_offline.sh filled, and PLANS the program that prints plans,
+tests/plan/plans.c. Prints a line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel
+fails in these cases:
 
     it does not compile
-    it keeps more bytes of registers or private arrays in memory than offline_record.tsv
-    it needs more local memory than its plan
-    the share of multiply-adds in its products has fallen by more than a point
-    it is a decode kernel and does not read K and V exactly once
-    it is an AMD kernel with a matrix engine, and offline_execute.py finds a wrong result
+    it has more bytes of spills or private arrays in memory than offline_record.tsv allows
+    it uses more local memory than its plan
+    the share of multiply-adds in its products has dropped by more than one percentage point
+    it is a decode kernel, and reads K or V more or less than once
+
+AMD's kernels with a matrix engine are executed by the chip's rules (offline_execute.py), and their
+results must be right. --record rewrites the record and bench/results/offline.md. The last part is
+the model of offline_model.py.
 """
 import concurrent.futures
 import glob
@@ -36,20 +36,20 @@ from offline_loops import ENGINES  # noqa: E402
 from offline_reads import reads_of  # noqa: E402
 
 RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
-# The devices whose plans a target compiles: those with the target, or the nearest.
+# The devices whose plans a target compiles: those with its chip, or the most similar.
 DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_90a": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
            "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
-# Targets that compile all plans; the others compile those of these problems and projections. And
-# the targets that compile gradients.
+# Targets that compile all plans. The others compile only the plans of these problems and
+# projections, and all targets compile these gradients.
 ALL = ("sm_90", "sm_90a", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
 bert-f16 llama llama-bf16 llama-split llama-split-bf16 rope append shift hadamard merge convert block""".split())
 GRADIENTS = {"prefill-d64", "prefill-d128", "prefill-d64-bf16", "prefill-d128-f16", "every-op"}
-# loops whose shares are recorded: with at least half as many multiply-adds as the first
+# loops whose shares are recorded; each has at least half the multiply-adds of the first
 PRODUCTS = 3
-POINT = 1.0    # percent that a share may fall
+POINT = 1.0    # percentage point by which a share may drop
 LOCAL_SLACK = 256  # bytes that a compiler may add for alignment
 
 Plan = namedtuple("Plan", "device problem kernel options group local most family")
@@ -64,15 +64,15 @@ def plans_of(program, device):
 
 
 def chosen_plans(program, target):
-    """Each kernel with its options once."""
+    """Each kernel and its options once."""
     found = {}
     for device in DEVICES[target]:
         for plan in plans_of(program, device):
             if ("-DMATRIX_ENGINE=4" in plan.options) != (target == "sm_90a"):
-                continue  # only wgmma is for the target that has it
+                continue  # wgmma is only for the target that has it, which gets nothing else
             if target == "spirv" and re.search("-D(SUBGROUP|DOT_I8)=", plan.options):
-                continue  # their spellings belong to one vendor
-            if target == "spirv":  # as does the way to request a size
+                continue  # vendor-specific spellings
+            if target == "spirv":  # requesting a size is also vendor-specific
                 plan = plan._replace(options=re.sub(r" -DSUBGROUP_ASKED=\d+", "", plan.options))
             gradients = plan.kernel.startswith("backward")
             if plan.problem in GRADIENTS if gradients else target in ALL or plan.problem in SOME:
@@ -85,8 +85,8 @@ def products_of(result):
 
 
 def share_of(loop):
-    """The share among instructions that a unit executes. Waits are none on NVIDIA, and use no unit
-    on AMD."""
+    """Share of the instructions that a unit executes. NVIDIA has no wait instructions, and on AMD
+    they occupy no unit."""
     return 100.0 * loop.fma / (loop.instructions - loop.waits)
 
 
@@ -95,7 +95,7 @@ def shares(result):
 
 
 def reads_words(compiler, plan, result):
-    """(bytes of global memory that are read: counted, by the formula) if both are known."""
+    """Returns (bytes read from global memory: counted, by the formula) if both are known."""
     return reads_of(plan.kernel, result.code, compiler.LANGUAGE, plan.options) if compiler.LANGUAGE else None
 
 
@@ -109,7 +109,7 @@ def key_of(target, plan):
 
 
 def read_record():
-    """{target: compiler}, {key: Row}"""
+    """Returns {target: compiler}, {key: Row}."""
     compilers, rows = {}, {}
     if os.path.exists(RECORD):
         for line in open(RECORD, encoding="utf-8"):
@@ -122,7 +122,7 @@ def read_record():
 
 
 def faults_of(compiler, plan, result, row, comparable):
-    """The faults of one compiled kernel."""
+    """Yields the faults of one compiled kernel."""
     if result.local > plan.local + LOCAL_SLACK and plan.local:
         yield f"{result.local} bytes of local memory, planned {plan.local}"
     if result.local > plan.most:
@@ -151,7 +151,7 @@ def compile_plan(compiler, folder, plan):
 
 
 def check_counts(compiler, folder):
-    """The counts must find a private array in memory, and a loop of multiply-adds."""
+    """Checks that the counts notice a private array in memory and a loop of multiply-adds."""
     text = open(f"{TOP}/tests/data/offline_probe.cl", encoding="utf-8").read()
     for word in "-cl-std=CL1.2 -DPROBE_SCRATCH", "-cl-std=CL1.2":
         with tempfile.TemporaryDirectory(dir=folder) as own:
@@ -163,7 +163,7 @@ def check_counts(compiler, folder):
 
 
 def executed(compiler, folder, target):
-    """For AMD's targets {kernel and type: its largest error}."""
+    """Returns {kernel and type: its largest error} for AMD's targets."""
     try:
         from offline_execute import ENGINES as targets
         from offline_execute import PtxError, Wrong, execute
@@ -182,8 +182,8 @@ def executed(compiler, folder, target):
 
 
 def run_target(target, tools, folder, program, record, recording):
-    """(plans and results, faults, compiler, whether the record has the same versions, errors of the
-    execution)"""
+    """Returns (plans and results, faults, compiler, whether the record is for the same compiler,
+    errors of executed kernels)."""
     compiler = TARGETS[target](tools, target)
     try:
         version = compiler.version()
@@ -231,7 +231,7 @@ def loop_text(loop):
 
 
 def summary_of(target, results):
-    """Attention of float32, the first choice for the target, one line each."""
+    """float32 attention, with the first choice for the target, one line each."""
     for size in "64", "128":
         first = next(((p, r) for p, r in results if (p.kernel, p.problem) == ("flash_tiles", f"prefill-d{size}")), None)
         if first and target != "spirv":
@@ -256,8 +256,8 @@ def section_of(target, results, version):
 
 
 def old_sections():
-    """The lines of the present table by their first word. Lines of targets that are not compiled
-    now stay."""
+    """The lines of the existing table, by their first word. Targets that are not compiled now keep
+    their lines."""
     if not os.path.exists(TABLE):
         return {}
     with open(TABLE, encoding="utf-8") as f:
@@ -265,7 +265,7 @@ def old_sections():
 
 
 def executed_section(done, old):
-    """The largest errors of the execution, a line a target."""
+    """The largest errors of executed kernels, one line per target."""
     names = next((list(x[4]) for x in done.values() if x[4]), None)
     if not names:
         return old.get("Kernels", "")

@@ -1,10 +1,10 @@
-"""Compilers for absent devices. Each compiles the text of a kernel, with its options and the
-work-items of a group, and returns a Result.
+"""Compilers of absent devices. Each compiles a kernel's text with its options and work-group size,
+and returns properties of the code.
 
-NVIDIA: clang 14 with libclc writes PTX, ptxas the code, nvdisasm its text. For a target whose name
-ends with "a", the instructions in comments of the PTX are first enabled, like in
-src/lib/program/binary.c. AMD: clang 19 with ROCm's device library. Intel: ocloc. SPIR-V: clang 14,
-llvm-spirv and spirv-val.
+NVIDIA: clang 14 with libclc writes PTX, ptxas compiles it, and nvdisasm prints the code. For a
+target whose name ends with "a", instructions in comments of the PTX are uncommented first, as
+src/lib/program/binary.c does. AMD: clang 19 with ROCm's device library. Intel: ocloc. SPIR-V: clang
+14, llvm-spirv and spirv-val.
 """
 import glob
 import os
@@ -14,9 +14,9 @@ from collections import namedtuple
 
 from offline_loops import AMD, INTEL, SASS, instructions, loops_of
 
-# registers of a work-item (on Intel, of a thread). scratch: bytes of spilled registers and of
-# private arrays in memory. local: bytes of local memory. code: the list of instructions. See
-# offline_loops for the loops. note: a choice of the compiler.
+# Scratch is the number of bytes of spilled registers and of private arrays in memory. Registers
+# belong to a work-item (Intel: to a thread). Code has the instructions, and loops are those of
+# offline_loops. Note is a word about the compiler's choice.
 Result = namedtuple("Result", "registers scratch local code loops note")
 
 
@@ -34,7 +34,7 @@ def result_of(registers, scratch, local, text, kernel, language, note=""):
 
 
 class Tools:
-    """The folder of check_offline.sh: root/ has Debian packages, python/ those of PyPI."""
+    """The folder that check_offline.sh filled: root/ has Debian packages, python/ has PyPI's."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -42,7 +42,7 @@ class Tools:
         self.environment = dict(os.environ, LD_LIBRARY_PATH=f"{self.root}/usr/lib/x86_64-linux-gnu")
 
     def find(self, *patterns):
-        """The first of these files, in the folder or on the system."""
+        """Returns the first existing file of these, in the folder or on the system."""
         for pattern in patterns:
             found = sorted(glob.glob(f"{self.folder}/{pattern}", recursive=True)) or sorted(glob.glob("/" + pattern))
             if found:
@@ -78,7 +78,7 @@ def link(*files):
 
 class Nvidia:
     LANGUAGE = SASS
-    # A function that libclc 14 lacks: launches begin at 0.
+    # Missing in libclc 14. Launches start at 0 here.
     PRELUDE = "size_t __attribute__((overloadable, const)) get_global_offset(uint d) { return 0; }\n"
 
     def __init__(self, tools, name):
@@ -95,7 +95,8 @@ class Nvidia:
 
     def compile(self, folder, kernel, text, options, group):
         write(folder, "a.cl", self.PRELUDE + text)
-        # clang 14 has vload_half only with the extension, and loses the size of the work-group.
+        # clang 14 declares vload_half here only with the extension, and drops the size of the
+        # work-group.
         self.tools.run([self.clang, *OPENCL, "-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang",
                         "-cl-ext=+cl_khr_fp16", *link(self.library), *options.split(), "-S", "-o", "a.ptx", "a.cl"], folder)
         ptx = open(f"{folder}/a.ptx", encoding="utf-8").read()
@@ -119,8 +120,8 @@ class Nvidia:
 
 class Amd:
     LANGUAGE = AMD
-    # The device library of Debian 12 is older than the newest chips: they use a relative's
-    # constants.
+    # The device library in Debian 12 is older than the newest chips, which use the constants of a
+    # related chip.
     ISA = {"gfx90a": ("90a", "on"), "gfx942": ("90a", "on"), "gfx1100": ("1030", "off"), "gfx1201": ("1030", "off")}
 
     def __init__(self, tools, name):
@@ -148,11 +149,11 @@ class Amd:
 
 
 class Intel:
-    # its loads are messages, which its compiler splits: no rule here counts the loads of a key
+    # loads are messages that the compiler splits, so no rule here counts the bytes per key
     LANGUAGE = None
-    # Intel's driver defines this for every extension of the chip, ocloc does not.
+    # Intel's driver defines a macro for each extension of the chip, and ocloc does not.
     EXTENSIONS = " -Dcl_intel_subgroup_local_block_io=1"
-    # needed to read its own header for chips without images
+    # otherwise the compiler rejects its own header for chips without images
     FEATURES = " -cl-ext=+__opencl_c_images,+__opencl_c_read_write_images"
 
     def __init__(self, tools, name):
@@ -176,10 +177,10 @@ class Intel:
         info = info[:info.find("kernels_misc_info:")]
         tried = [open(p, encoding="utf-8").read() for p in glob.glob(f"{folder}/*_simd*_entry_*.asm")]
         tried = [t for t in tried if t.startswith(f"//.kernel {kernel}\n")]
-        # A second attempt replaces the first if it spills less.
+        # A second compilation replaces the first if it spills less.
         spilled = {number(r"^//\.spill size (\d+)", t) + number(r"^//\.private memory size (\d+)", t): t for t in tried}
         least = min(spilled)
-        # A private array that stayed in global memory; its size is unknown.
+        # A private array that stayed in global memory. Its size is not reported.
         code = "".join(open(p, encoding="utf-8").read() for p in glob.glob(f"{folder}/*_codegen.ll"))
         private = 4 if re.search(r"^(?!define).*%privateBase", code, re.M) else 0
         wide = number(r"simd_size: +(\d+)", info)
@@ -189,7 +190,7 @@ class Intel:
 
 
 class Spirv:
-    """Portable code only: generated, and validated."""
+    """Portable code only: it is generated and validated."""
     LANGUAGE = None
 
     def __init__(self, tools, name):

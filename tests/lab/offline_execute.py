@@ -1,9 +1,8 @@
-"""Kernels with a matrix engine, compiled by AMD's compiler, executed instruction by instruction by
-amd_machine.py, and compared with double. This proves that the compiled loads, layouts, exchanges,
-masks and stores fit the engine, also in tails of rows and keys. Values of attention are random, the
-numbers of their keys, or those of their channels. Then parts are broken on purpose, and the
-comparison must find that.
-"""
+"""Kernels with a matrix engine as compiled for AMD, executed instruction by instruction by
+amd_machine.py and compared with double precision. This checks that the compiled loads, addresses,
+exchanges, masks and stores fit the engine's layouts, including tails of rows and keys. Attention
+values are random, or the numbers of their keys or channels. Then parts of the kernels are broken,
+and the checks must notice."""
 import glob
 import os
 import re
@@ -20,13 +19,13 @@ from fragment_calls import BF16, F16, F32, I8, Call, Probe, Product, Wrong, chan
 from ptx_text import PtxError  # noqa: E402
 
 WMMA, MFMA = 5, 7  # MATRIX_ENGINE
-# For a target: the engine, the work-items of its warp and the rows of its fragment (args/args.h,
+# For each target: the engine, the work-items of its warp and the rows of its fragment (args/args.h,
 # args/fragments.h).
 ENGINES = {"gfx90a": (MFMA, 64, 32), "gfx942": (MFMA, 64, 32), "gfx1100": (WMMA, 32, 16), "gfx1201": (WMMA, 32, 16)}
 
 
 class Amd:
-    """A device of fragment_calls.py. `change`, a pattern and its replacement, may alter a kernel's
+    """A device of fragment_calls.py. `change`, a pattern and its replacement, may change a kernel's
     text first."""
 
     def __init__(self, compiler, target, folder, change=None):
@@ -42,8 +41,8 @@ class Amd:
         launch(Kernel(code, kernel, self.target, known), items, groups, arguments, buffers)
 
 
-# The names of calls, and the calls: tails of rows and of keys; rows that see nothing; query heads
-# that share keys.
+# Description and call: tails of rows and of keys; rows that see nothing; query heads that share
+# keys.
 D64, D128, CHUNK = "-DWIDE=2 -DTILE_KV=64", "-DWIDE=2 -DTILE_KV=32", "-DWIDE=2 -DCHUNK=32"
 CASES = {
     "probe_fragments f16": Probe(F16),
@@ -69,8 +68,8 @@ CASES = {
     "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DTERMS=3", 1, room=1),
 }
 
-# Defects, each with its targets and its case: a pattern of the kernel's text, its replacement, and
-# the required message.
+# Deliberate errors: the targets, the case, a pattern of the kernel's text, its replacement, and a
+# pattern of the expected message.
 FIRST, CAUSAL = "flash_fragments f16, D = 64", "flash_fragments f16, D = 64, causal, no key for some rows"
 NUMBERS, BARRIER = "nmse|lse|not where it should", "since the last barrier"
 EACH, ONE = tuple(ENGINES), ("gfx1100",)
@@ -111,7 +110,7 @@ BROKEN = {
 
 
 def seen(device, case, says):
-    """None, or a word on the defect that was not found."""
+    """Returns None, or a message if the error was not noticed."""
     try:
         CASES[case].check(device)
     except (Wrong, PtxError) as e:
@@ -120,8 +119,8 @@ def seen(device, case, says):
 
 
 def execute(compiler, target, folder):
-    """({kernel and type: largest mean squared error, "lse": largest error}, number of cases, number
-    of defects that were found)"""
+    """Returns ({kernel and type: largest mean squared error, "lse": largest error}, number of
+    cases, number of noticed errors)."""
     errors, most = {}, 0.0
     for case, call in CASES.items():
         try:

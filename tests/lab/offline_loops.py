@@ -1,24 +1,25 @@
-"""The loops of a compiled kernel: the number of multiply-adds, of reads of local memory, and the
-bytes of global memory that a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's assembly (clang
--S) and Intel's (IGC's dump).
+"""The loops of a compiled kernel: the numbers of multiply-adds and of local reads in a loop, and
+the global bytes that a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's assembly (clang -S) and
+Intel's (IGC's dump).
 
-A loop is the code between a label and a branch back to it. Only loops without inner loops count:
-the products of an attention kernel are those with the most multiply-adds. A packed or dual
-multiply-add is one instruction. A wait delays an instruction until the result of another one
-exists: on AMD an instruction, which uses no unit, and on NVIDIA bits of the waiting instruction.
+A loop is the code between a label and a branch back to it. Only innermost loops are counted. The
+products of an attention kernel are the loops with the most multiply-adds. A packed or dual
+multiply-add is one instruction. Waits delay an instruction until another result is available. On
+AMD they are instructions that occupy no unit, and on NVIDIA they are bits of the waiting
+instruction.
 """
 import math
 import re
 from collections import namedtuple
 
-# For one loop: instructions, waits among them, multiply-adds, multiply-adds for a lane, local
-# reads, global bytes.
+# For one loop: instructions, waits among them, multiply-adds, multiply-adds per lane, local reads,
+# global bytes.
 Loop = namedtuple("Loop", "instructions waits fma products local_reads global_bytes")
 # For one instruction: labels before it, its condition, name, operands and comments.
 Instruction = namedtuple("Instruction", "labels condition name rest")
-# The syntax of a compiler's output, as patterns. A section may begin a kernel (None: there is one
-# kernel). The others are a label, an instruction (its condition or None, its name, the rest), and
-# the name of a branch. A function returns the kind of an instruction and its amount for a lane.
+# The syntax of a compiler's code. `section` starts a section, which may be a kernel's (None: there
+# is one kernel). `instruction` matches condition, name and rest. `kind` is a function that returns
+# an instruction's kind and its amount per lane.
 Language = namedtuple("Language", "section label instruction branch kind")
 ENGINES = "HG?MMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)
@@ -58,7 +59,7 @@ def kind_of_amd(i):
 
 
 def kind_of_intel(i):
-    """Multiply-adds of float32 for one lane; a lane is a work-item."""
+    """float32 multiply-adds for each lane. A lane is a work-item."""
     if re.match(r"dpasw?\.8x8$", i.name):
         return MULTIPLY_ADD, 128  # 8 x 8 x 16 by 8 lanes, and 8 x 16 x 16 by 16
     if i.name.startswith("mad") and ":f" in i.rest and not re.match(r"\s*\(1\|", i.rest):
@@ -94,7 +95,7 @@ def instructions(text, kernel, language):
 
 
 def all_spans(code, language):
-    """(first, last) of each loop."""
+    """Returns (first, last) of each loop."""
     place = {label: n for n, i in enumerate(code) for label in i.labels}
     ends = {}
     for n, i in enumerate(code):
@@ -106,8 +107,8 @@ def all_spans(code, language):
 
 
 def spans(code, language):
-    """For each loop without inner loops, its instructions. For a loop with inner loops and a matrix
-    engine's products, the instructions outside of the inner ones."""
+    """The instructions of each innermost loop. For an outer loop with products of a matrix engine,
+    its instructions outside of inner loops."""
     every = all_spans(code, language)
     for a, b in every:
         inner = [(c, d) for c, d in every if (c, d) != (a, b) and a <= c and d <= b]

@@ -1,16 +1,17 @@
-"""A model of the time of flash_fragments on absent devices, from its compiled code and published
-numbers of the devices. Only the times in MEASURED were measured.
+"""A model of the run time of flash_fragments on absent devices, from its compiled code and the
+vendors' published figures. Nothing here was run except the entries of MEASURED.
 
-A warp has some work for a tile of keys, which work_of counts in the code. The kinds of work are
-multiply-adds of the engine, exponentials, other instructions, bytes to and from local memory with
-bank conflicts, and bytes from the cache. Each kind costs cycles of its own unit. A warp waits for
-one after the other, while the other warps of its scheduler use the other units. With n warps a tile
-costs
-    the busiest unit's cycles + those of all others / n.
-No rate is fitted to a measured time, but the form of the sum was chosen with those times at hand.
-FlashAttention-3, whose warps multiply one tile while they compute the weights of another, counts n
-twice. The function faults() compares the model with measured times, and offline.py prints the error
-with the results.
+The code is searched for a warp's work for a tile of keys: multiply-adds of the engine,
+exponentials, other instructions, local memory, bank conflicts, and bytes from the cache.
+Each kind of work costs cycles of its own unit. A warp waits for its units one after another, while
+the other warps of its scheduler use other units. With n warps a tile costs
+
+    the busiest unit's cycles + those of all others / n
+
+No rate is fitted to a measured time, but the form of the sum was chosen with these times known.
+FlashAttention-3, whose warps multiply one tile during the softmax of another, counts n twice. The
+function faults() compares the model with measured times, and offline.py prints the error with the
+results.
 """
 import math
 import os
@@ -19,13 +20,13 @@ from collections import Counter, namedtuple
 
 from offline_loops import AMD, INTEL, SASS, all_spans
 
-# A device. A unit is a multiprocessor (NVIDIA), a CU (AMD) or a Xe core. Rates are per clock.
-#   flops         of the matrix engine of a unit; a multiply-add counts as two
-#   of_sync       the share of it that an instruction reaches if its warp waits for the result
-#   cycles        of an instruction of a warp on its pipe, by class; None: on the common pipe
-#   local, cache  bytes of a unit
-#   registers     of 32 bits for each lane of a scheduler; its warps take them in units of `step`
-#   local_bytes   local memory of a unit; each group takes `extra` bytes besides its own
+# Rates are per clock. A unit is a multiprocessor, a CU or a Xe core.
+#
+#     flops        of a unit's engine; a multiply-add is two
+#     of_sync      share of flops that instructions reach if a warp waits for each
+#     cycles       of a warp's instruction on its pipe, by class; None: the common pipe
+#     registers    32-bit registers per lane of a scheduler, allocated in steps
+#     local_bytes  of a unit; extra: additional bytes of each group
 Device = namedtuple("Device", "name units clock schedulers lanes flops of_sync cycles local cache memory registers step local_bytes extra "
                     "warps source")
 NVIDIA_8_0 = {"exp": ("exp", 8), "float": ("float", 2), "alu": ("alu", 2), "issue": 1}
@@ -63,12 +64,12 @@ DEVICES = {
                   "Intel Data Center GPU Max 1100: 56 Xe cores of 8 vector engines, 1550 MHz; oneAPI GPU Optimization Guide, Xe-HPC: "
                   "4096 operations of f16 a clock a Xe core, 4 threads of 256 registers, 128 KiB and 512 bytes a clock of local memory"),
 }
-# clocks, assumed, from a group's start to its first tile and from its last to its end, while
-# nothing else of it runs
+# assumed clocks from a group's start to its first tile, and from its last tile to its end, in which
+# the group does nothing else
 LATENCY = 2000
 HEADS, ROWS = 128, 4096  # four times 32 heads
 
-# --- Counting. Classes of instructions, by name; the pattern "" matches the rest.
+# --- Counting. Classes of instructions, by name. The pattern "" matches all others.
 CLASSES = "engine exp float extreme convert alu shuffle local copy rest".split()
 NAMES = {
     SASS: [("engine", "HG?MMA"), ("exp", "MUFU"), ("float", r"F(FMA|MUL|ADD)\b"), ("extreme", r"FMNMX"), ("convert", "F2F"),
@@ -80,7 +81,7 @@ NAMES = {
     INTEL: [("engine", "dpasw?"), ("exp", "math"), ("copy", r"load\.ugm"), ("local", r"load\.slm|store\.slm|send\.dc"),
             ("float", "FLOAT"), ("extreme", "sel"), ("alu", "(?!sync|send|goto|join|jmpi|while)")],
 }
-# of a warp and a round of a loop
+# for a warp and an iteration of a loop
 Work = namedtuple("Work", "flops local_bytes copy_bytes " + " ".join(CLASSES))
 
 
@@ -94,7 +95,7 @@ def class_of(i, language):
 
 
 def flops_of(i, lanes):
-    """For one warp."""
+    """Multiply-adds of a warp."""
     shape = re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)|v_wmma_f32_(16)x(16)x(16)|v_mfma_f32_(\d+)x(\d+)x(\d+)", i.name + i.rest)
     if shape:
         sides = [int(x) for x in shape.groups() if x]
@@ -103,9 +104,10 @@ def flops_of(i, lanes):
 
 
 def local_bytes_of(i, lanes):
-    """Bytes that a warp moves to or from local memory; a number of 16 bits needs the room of 32."""
+    """Bytes that a warp moves to or from local memory. A 16-bit number occupies 32 bits."""
     found = re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)\S*\s+R\d+, (R\d)?", i.name + i.rest)
-    if found:  # four warps read the shared operand once, and also their own if it is there
+    # four warps read the shared operand once, and also their own operand if it is in local memory
+    if found:
         m, n, k = (int(found[x]) for x in (1, 2, 3))
         return (n + (0 if found[4] else m)) * k * 2 // 4
     if re.match("(LD|ST)SM", i.name):
@@ -129,8 +131,8 @@ def copy_bytes_of(i, language, lanes):
 
 
 def passes(places, size):
-    """The factor by which conflicts slow reads of `size` bytes by each lane, with as many lanes at
-    once as fill 32 banks."""
+    """Slowdown by bank conflicts: lanes read `size` bytes each, as many lanes at once as fill 32
+    banks."""
     at_once, worst = 128 // size, 0
     for first in range(0, len(places), at_once):
         banks = Counter(p // 4 % 32 for start in places[first:first + at_once] for p in range(start, start + size, 4))
@@ -139,8 +141,8 @@ def passes(places, size):
 
 
 def conflicts_of(engine, head):
-    """A warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH of mma.sync, WMMA and MFMA. The
-    other engines have no conflicts."""
+    """A warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH, for mma.sync, WMMA and MFMA.
+    Other engines read keys as stored."""
     pitch = -(-head // 64) * 128 if engine == 3 else -(-head // 16) * 32 + 16
     if engine == 3:
         return passes([row * pitch + 16 * (row % 8) for row in range(8)], 16)
@@ -156,8 +158,8 @@ def work_of(code, language, lanes, conflicts=1):
 
 
 def main_loop(code, language):
-    """The shortest loop with products and at least half as many exponentials as the loop with the
-    most, without inner loops."""
+    """The shortest innermost loop with products and at least half of the largest number of
+    exponentials."""
     loops, every = [], all_spans(code, language)
     for first, last in every:
         inner = [x for x in every if x != (first, last) and first <= x[0] and x[1] <= last]
@@ -170,8 +172,8 @@ def main_loop(code, language):
 
 
 def ways(code, language):
-    """The stretches of a loop's code without a branch: (first, end, possible successors, -1: the
-    next round)."""
+    """Splits a loop's code into basic blocks: (first, end, possible successors, -1: the next
+    iteration)."""
     branch = [bool(re.match(language.branch, i.name)) for i in code]
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or branch[n - 1]]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
@@ -185,7 +187,7 @@ def ways(code, language):
 
 
 def common_way(code, language):
-    """The instructions of a round without masked keys: the shortest way with all products,
+    """The instructions of an iteration without masked keys: the shortest path with all products,
     exponentials and copies."""
     stretches = list(ways(code, language))
     best = {-1: (0, [])}
@@ -197,15 +199,14 @@ def common_way(code, language):
     return best[0][1]
 
 
-# --- The model.
-# A kernel has the work of a warp in a round, and in one with a mask. It has the query rows of a
-# warp, the keys of a round, and the warps of a group, of which some only copy. The last fields are
-# registers, local bytes, and the number of ways in which a warp's own work overlaps.
+# --- The model. A kernel: a warp's work in an iteration, and in one with a mask; query rows of a
+# warp and keys of an iteration; warps of a group, registers and local bytes; and the factor by
+# which a warp's own work overlaps.
 Kernel = namedtuple("Kernel", "name target head work masked rows keys warps registers local overlaps", defaults=[1])
 
 
 def groups_of(device, kernel):
-    """Groups that a unit runs at once."""
+    """Number of groups that run on a unit at once."""
     registers = -(-kernel.registers // device.step) * device.step
     warps = min(device.warps, device.registers // registers) * device.schedulers
     room = device.local_bytes // (kernel.local + device.extra) if kernel.local else warps
@@ -213,9 +214,9 @@ def groups_of(device, kernel):
 
 
 def costs_of(device, kernel, work):
-    """Cycles of each unit for a round of a warp, by name. The unit's schedulers share local memory
-    and the cache. Copies run while a warp does other work: a warp waits for the cache only if the
-    cache is the busiest."""
+    """Cycles of each unit for one iteration of a warp, by name. A unit's schedulers share local
+    memory and the cache. Copies are asynchronous, so no warp waits for the cache unless it is the
+    busiest unit."""
     pipes = Counter()
     for c in ("exp", "float", "extreme", "convert", "alu"):
         pipe, cycles = device.cycles[c if c in device.cycles else "alu"]
@@ -234,11 +235,12 @@ def round_of(costs, at_once):
 
 
 def seconds_of(device, kernel, causal, heads=HEADS, rows=ROWS):
-    """(seconds, TFLOP/s, share of the engine's peak, the busiest unit, groups of a unit)"""
+    """Returns (seconds, TFLOP/s, share of the engine's peak, the busiest unit, groups of a unit).
+    """
     groups, group_rows = groups_of(device, kernel), kernel.rows * kernel.warps
     turns = max(1, groups * kernel.warps / device.schedulers)
     plain, masked = (round_of(costs_of(device, kernel, w), turns * kernel.overlaps) for w in (kernel.work, kernel.masked))
-    a_group = max(kernel.warps / device.schedulers, 1 / groups)  # rounds of a scheduler
+    a_group = max(kernel.warps / device.schedulers, 1 / groups)  # iterations of a scheduler
     tiles, total = -(-rows // group_rows), 0.0
     for tile in range(tiles):
         seen = min(rows, (tile + 1) * group_rows) if causal else rows
@@ -246,7 +248,7 @@ def seconds_of(device, kernel, causal, heads=HEADS, rows=ROWS):
         covered = min(rounds, -(-group_rows // kernel.keys)) if causal else 0
         total += ((rounds - covered) * plain + covered * masked) * a_group + LATENCY / groups
     all_groups, at_once = tiles * heads, device.units * groups
-    if causal:  # the longest start first
+    if causal:  # the longest ones start first
         clocks = total * heads / device.units
     else:
         clocks = total / tiles * -(-all_groups // at_once) * groups
@@ -257,7 +259,7 @@ def seconds_of(device, kernel, causal, heads=HEADS, rows=ROWS):
     return seconds, flops / seconds / 1e12, flops / seconds / peak, max(costs, key=costs.get), groups
 
 
-# The published kernels, whose compiled code offline_published.py opened, and their measured times.
+# --- Published kernels, whose compiled code offline_published.py counted, and their measured times.
 PUBLISHED = f"{os.path.dirname(os.path.abspath(__file__))}/offline_published.tsv"
 
 
@@ -270,7 +272,7 @@ def write_published(kernels, packages):
 
 
 def published():
-    """(kernels, lines on their packages)"""
+    """Returns (kernels, lines about their packages)."""
     kernels, packages = [], []
     for line in open(PUBLISHED, encoding="utf-8"):
         words = line.rstrip("\n").split("\t")
@@ -283,7 +285,7 @@ def published():
     return kernels, packages
 
 
-# TFLOP/s: kernel, device, head size, causal or not, heads, rows.
+# TFLOP/s: kernel, device, head size, whether causal, heads, rows.
 OWN, FLASH = "2026-11-26-nvidia-h100.md", "2026-11-26-nvidia-h100.md, PyTorch 2.11's build of it"
 README_OF_AITER = "github.com/ROCm/aiter, op_tests/cpp/mha/README.md"
 MEASURED = [
@@ -297,9 +299,9 @@ MEASURED = [
     ("FlashAttention-3", "sm_90a", 128, False, 64, 8448, 661, "Shah et al. 2024, arXiv 2407.08608, the study of its parts"),
     ("AITER", "gfx942", 128, False, 128, 4096, 577, README_OF_AITER), ("AITER", "gfx942", 128, True, 128, 4096, 487, README_OF_AITER),
 ]
-FACTOR = 1.4  # the allowed factor between model and measurement
+FACTOR = 1.4  # the model must be within this factor of each
 PROBLEMS = ("prefill-d64-f16", "prefill-d128-f16")
-WARP_ROWS = {7: 32, 8: 8}  # of engines whose fragments do not have 16 rows
+WARP_ROWS = {7: 32, 8: 8}  # engines whose fragments do not have 16 rows
 
 
 def language_of(target):
@@ -307,7 +309,7 @@ def language_of(target):
 
 
 def kernels_of(target, results):
-    """clattn's kernels and plans, of float16 with head sizes 64 and 128."""
+    """clattn's kernels for float16 and head sizes 64 and 128, with their plans."""
     for plan, r in results:
         if plan.kernel == "flash_fragments" and plan.problem in PROBLEMS and target in DEVICES:
             knobs = {x: int(y) for x, y in re.findall(r"-D(\w+)=(\d+)", plan.options)}
@@ -320,7 +322,7 @@ def kernels_of(target, results):
 
 
 def measured(kernels, devices):
-    """(row of MEASURED, TFLOP/s by the model) if its kernel is known."""
+    """Yields (row of MEASURED, TFLOP/s by the model) for the given kernels."""
     for row in MEASURED:
         name, target, head, causal, heads, rows = row[:6]
         names = (name + " causal" if causal else name, name)
@@ -335,7 +337,7 @@ def away(kernels, devices):
 
 
 # Rates of a device that may be wrong. Each is made so much slower that a measured time must
-# contradict it; a unit that is seldom the busiest needs more.
+# contradict it. Rates that seldom limit need a larger factor.
 def slower(what, device):
     cycles = {**device.cycles, what: (device.cycles[what][0], 16 * device.cycles[what][1])} if what in device.cycles else None
     return device._replace(cycles=cycles) if cycles else device._replace(**{what: SLOWER[what](getattr(device, what))})
@@ -346,7 +348,7 @@ SLOWER = {"flops": lambda x: x / 4, "clock": lambda x: x / 4, "units": lambda x:
 
 
 def faults(done):
-    """Faults of the model, or of its input: {target: results}."""
+    """Yields faults of the model and of its input, {target: results}."""
     if [passes([128 * row for row in range(8)], 16), *(conflicts_of(3, x) for x in (64, 128))] != [8, 1, 1]:
         yield "conflicts of banks are not counted right"
     for target, device in DEVICES.items():
@@ -400,8 +402,8 @@ def error_lines(done, old):
 
 
 def sections(done, old):
-    """The text of offline.md: {target: results} are new, the rest stays as in the sections `old`.
-    """
+    """The text of offline.md. {target: results} are new, and other lines are kept from the sections
+    `old`."""
     known, packages = published()
     shares = old.get("Expected", "").splitlines(True)
     words = ["\n## Expected shares of the engines' peaks, by a model\n\nflash_fragments of float16, 4 x 32 heads of 4096 rows and keys, by "

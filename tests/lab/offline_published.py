@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Open the compiled code of published attention kernels, and count it like clattn's own, into
+"""Count the compiled code of published attention kernels like clattn's own, and write
 offline_published.tsv.
 
     offline_published.py TOOLS FOLDER
 
-    TOOLS   the folder that check_offline.sh filled
-    FOLDER  has the packages of PACKAGES, and llvm-19 unpacked:
-        pip download --no-deps --only-binary :all: -d FOLDER ...each of PACKAGES, as it is there
-        apt-get download llvm-19; dpkg -x llvm-19*.deb FOLDER/llvm
+TOOLS is the folder that check_offline.sh filled. FOLDER has the packages of PACKAGES, and llvm-19
+unpacked:
 
-The packages are some 230 MB, and are not kept: a new record of offline.md needs only the counts.
-offline_model.py explains their use.
+    pip download --no-deps --only-binary :all: -d FOLDER ...each of PACKAGES, as it stands there
+    apt-get download llvm-19; dpkg -x llvm-19*.deb FOLDER/llvm
+
+The packages have about 230 MB and are not kept, because updating offline.md only needs the counts.
+offline_model.py says what they are for.
 """
 import glob
 import os
@@ -26,13 +27,12 @@ from offline_loops import AMD, SASS, instructions  # noqa: E402
 from offline_model import PUBLISHED, Kernel, main_loop, work_of, write_published  # noqa: E402
 
 # Package and version, its file with the kernels, and their target. FlashAttention-2's own package
-# has only source: this one compiles the same kernels for JAX.
+# has only sources, so this is a package with the same kernels compiled for JAX.
 PACKAGES = {"FlashAttention-2": ("dew-flash-attn-cu12==0.3.6", "dew_flash_attn/libdew_flash_attn.so", "sm_80"),
             "FlashAttention-3": ("xformers==0.0.32.post2", "xformers/flash_attn_3/_C.so", "sm_90a"),
             "AITER": ("amd-aiter==0.1.7.post2.dev18", "aiter_meta/hsa/gfx942/fmha_v3_fwd/MI300/fwd_hd128_bf16%s_rtz.co", "gfx942"),
             "cuobjdump": ("nvidia-cuda-cuobjdump==13.5.37", "nvidia/cu13/bin/cuobjdump", None)}
-# Kernels without dropout, mask, bias, softcap and pages, with rows that end with tiles, and without
-# clusters.
+# Template arguments: no dropout, mask, bias, softcap or pages; rows end with tiles; no clusters.
 FA2 = (r"flash_fwd_kernel<Flash_fwd_kernel_traits<(64|128), (\d+), (\d+), (\d+), false, false, cutlass::half_t.*>, "
        r"false, (true|false), false, false, true, true, false, false>\(")
 ONE = "cute::tuple<cute::C<1>, cute::C<1>, cute::C<1> >"
@@ -55,7 +55,7 @@ def lines_of(words, folder, **more):
 
 
 def symbols(folder, target):
-    """(file, number, symbol, name in C++) of each kernel."""
+    """Returns (file, number, symbol, C++ name) of each kernel."""
     found = []
     for file in sorted(glob.glob(f"{folder}/*.{target}.cubin")):
         for line in lines_of(["readelf", "-sW", file], folder):
@@ -67,7 +67,7 @@ def symbols(folder, target):
 
 
 def nvidia_kernels(tools, folder, name, pattern):
-    """(match, code, registers) of the kernels whose names match."""
+    """Yields (match, code, registers) of the kernels with a matching name."""
     target = PACKAGES[name][2]
     with tempfile.TemporaryDirectory(dir=folder) as own:
         library, = opened(folder, name, own)
@@ -83,8 +83,8 @@ def nvidia_kernels(tools, folder, name, pattern):
 
 
 def kernel_of(name, target, head, causal, code, language, lanes, shape, overlaps=1, copies=0):
-    """shape: rows of a warp, keys of a round, warps, registers, local bytes. copies: bytes that
-    other warps load for a warp."""
+    """shape: rows of a warp, keys of an iteration, warps, registers, local bytes. copies: bytes
+    that other warps copy for a warp."""
     work = work_of(main_loop(code, language), language, lanes)
     work = work._replace(copy_bytes=work.copy_bytes + copies, local_bytes=work.local_bytes + copies)
     return Kernel(f"{name}{' causal' if causal else ''}", target, head, work, work, *shape, overlaps)
@@ -104,7 +104,7 @@ def flash_attention_3(tools, folder):
     for found, code, _ in nvidia_kernels(tools, folder, "FlashAttention-3", FA3):
         rows, keys, head = (int(x) for x in found.groups()[:3])
         warps = rows // 16
-        # as in its source for the warps that multiply; others load the tiles
+        # registers of the warps that multiply, as in its source; other warps copy the tiles
         registers = {8: 240, 12: 160}[warps]
         yield kernel_of("FlashAttention-3", "sm_90a", head, found[4] == "true", code, SASS, 32,
                         (16, keys, warps, registers, 2 * head * (rows + 4 * keys)), 2, 4 * head * keys // warps)

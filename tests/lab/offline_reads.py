@@ -1,19 +1,18 @@
-"""The reads of Q, K and V by attention on GPUs, counted in compiled code and compared with
-formulas.
+"""The bytes of Q, K and V that attention kernels for GPUs read, counted in compiled code and
+compared with formulas.
 
-The formula of decode_groups is at the top of cl/tiles/decode_groups.cl.
+decode_groups has the formula at the top of cl/tiles/decode_groups.cl. A work-item reads eight
+numbers of four keys, in loads of 16 bytes (int8: 8), and then the same of V. On NVIDIA, the path
+through the code with the most loads, each loop once, must load exactly that. This holds however the
+compiler arranges complete blocks, the last keys and conditional loads. AMD's chips execute all
+branches one after another under masks. There the two basic blocks with the most loads must have
+that size. Repeated or split loads, and loads of other keys, lead to another number. Multiplied by a
+group's work-items this is the cost of a block of keys.
 
-A work-item reads eight numbers of four keys, in loads of 16 bytes (8 for int8), and then the same
-of V. On NVIDIA's chips the way through the code with the most loads, each loop once, must load
-exactly that. The compiler may arrange whole blocks, the last keys and conditional loads in any
-order. AMD's chips run all ways one after the other under masks. There the two largest stretches
-without a branch must have that size. Repeated loads, partial loads, or loads of other keys lead to
-another number. Multiplied by the work-items of a group, it is the cost of a block of keys.
-
-For flash_tiles, the loads of a work-item into local memory are counted, in loads of 16 bytes (8
-for int8). They are those of a chunk of the first product and of a slice of the second. Only these
-loads count, so narrower ones also lead to another number. For backward_tiles it is the same for
-both products of a score, and for a slice of each result.
+In flash_tiles a work-item copies a chunk of the first product and a slice of the second to local
+memory. These copies are counted in loads of 16 bytes (int8: 8). Narrower loads are not counted, so
+they lead to another number as well. In backward_tiles the chunks of both products and a slice of
+each result are counted.
 """
 import re
 
@@ -29,8 +28,8 @@ def knob(options, name, default=0):
 
 
 def blocks_of(code, language, least):
-    """(bytes of loads of at least `least` in each stretch without a branch, numbers of the possible
-    successors)"""
+    """Returns (bytes of loads of at least `least` in each basic block, possible successors of
+    each)."""
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or re.match(language.branch, code[n - 1].name)]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
     weights, ways = [], {}
@@ -47,7 +46,7 @@ def blocks_of(code, language, least):
 
 
 def components(ways):
-    """Lists of nodes that lead to one another, in topological order: Tarjan's algorithm."""
+    """Strongly connected components, in topological order (Tarjan's algorithm)."""
     order, low, stack, result = {}, {}, [], []
 
     def visit(n):
@@ -70,7 +69,7 @@ def components(ways):
 
 
 def most_on_a_way(weights, ways, start):
-    """The largest sum of weights from a node on, each loop's body once."""
+    """The largest sum of weights on a path from a node, with each loop's body once."""
     best = {}
     for group in components(ways):
         after = max((best[x] for n in group for x in ways[n] if x not in group), default=0)
@@ -83,8 +82,8 @@ def most_on_a_way(weights, ways, start):
 
 
 def counted_in(code, language, least, stretches):
-    """Bytes of loads of at least `least`, on the way with the most, or in this many stretches with
-    the most."""
+    """Bytes of loads of at least `least`, on the path with the most, or in this many basic blocks
+    with the most."""
     weights, ways = blocks_of(code, language, least)
     if language is SASS:
         return most_on_a_way(weights, ways, 0)
@@ -93,7 +92,7 @@ def counted_in(code, language, least, stretches):
 
 
 def decode_reads(code, language, options):
-    """(bytes for a key of K and its V: counted, by the formula)"""
+    """Returns (bytes per key of K and its V: counted, by the formula)."""
     size, lanes = SIZES[knob(options, "TYPE_KV")], knob(options, "HEAD_DIM") // NUMBERS
     counted = counted_in(code, language, min(16, NUMBERS * size), 2)
     keys = knob(options, "WORK_GROUP", 128) // lanes * KEYS  # that the group reads at once
@@ -101,8 +100,8 @@ def decode_reads(code, language, options):
 
 
 def tiles_reads(code, language, options):
-    """The bytes that a work-item reads for a chunk and a slice: (counted, by the formula). None if
-    rows end within a piece."""
+    """Returns (bytes that a work-item reads for a chunk and a slice: counted, by the formula), or
+    None if rows end inside a piece."""
     wide, chunk, width = (knob(options, x, 64) for x in ("WIDE", "CHUNK", "HEAD_DIM_V"))
     rows, columns = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS"))
     group, micro, piece = rows * columns, knob(options, "MICRO_ROWS"), 4 * wide
@@ -136,11 +135,11 @@ def gradient_reads(code, language, options):
 
 
 def reads_of(kernel, code, language, options):
-    """(bytes read: counted, by the formula) if both are known."""
+    """Returns (bytes read: counted, by the formula) if both are known."""
     if kernel == "decode_groups" and "-DEIGHTS=1" in options:
         return decode_reads(code, language, options)
     if kernel == "backward_tiles":
         return gradient_reads(code, language, options) if language is SASS else None
-    # For small tiles AMD's compiler splits the loads of a chunk into stretches of a load or two.
+    # For small tiles AMD's compiler splits the loads of a chunk into blocks with one or two loads.
     taken = language is SASS or (language is AMD and knob(options, "MICRO_ROWS") >= 8)
     return tiles_reads(code, language, options) if kernel == "flash_tiles" and taken else None

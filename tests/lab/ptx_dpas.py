@@ -1,9 +1,8 @@
-"""Intel's product of a sub-group [OpenCL extension cl_intel_subgroup_matrix_multiply_accumulate],
-as a PTX instruction of its own. The file dpas_prelude.cl makes it from the function. It adds sums
-of 8 rows and a column for each work-item, over 16 numbers. With 8 work-items each has numbers 2 i
-and 2 i + 1 of all rows of the left operand, with 16 work-items number i. Each has all 16 numbers of
-its column of the right operand.
-"""
+"""Intel's sub-group product, as an additional PTX instruction, which dpas_prelude.cl generates from
+the function. [OpenCL extension cl_intel_subgroup_matrix_multiply_accumulate]: sums of 8 rows and
+one column for each work-item, over 16 numbers. With 8 work-items each has numbers 2 i and 2 i + 1
+of all rows of the left operand, and with 16 it has number i. It also has all 16 numbers of its
+column of the right operand."""
 import numpy as np
 
 from ptx_machine import WARP, operands_of
@@ -14,7 +13,8 @@ DPAS = {}
 
 
 def dpas(m, ins, kind):
-    """The order of the sum is not specified: here it is in double, and rounded once."""
+    """The order of the sum is unspecified. Here it is computed in double precision, and rounded
+    once."""
     sums, left, right = (operands_of(x) for x in ins.operands)
     if (len(sums), len(left), len(right)) != (8, 8, 8):
         raise PtxError("8 sums, and two operands of 8, are all that is known here")

@@ -1,10 +1,10 @@
-"""Runs a kernel of ptx_text.py: a whole work-group at once, each register a NumPy vector of its
-work-items.
+"""Executes a kernel of ptx_text.py: a whole work-group at once, with a numpy vector over its
+work-items for each register.
 
-Each work-item has its next instruction. Work-items at the lowest instruction run first, so that
-diverged ways join again. At an instruction of a whole warp or warpgroup, work-items wait for the
-others of it, and at a barrier for all that have not ended. The files ptx_plain.py, ptx_warps.py and
-ptx_warpgroups.py have the instructions by name. An unknown instruction is an error.
+Each work-item has its own next instruction. The work-items at the lowest one run first, so that
+diverged paths meet again where they join. At an instruction of a whole warp or warpgroup they wait
+for its other work-items, and at a barrier for all that have not ended. The files ptx_plain,
+ptx_warps and ptx_warpgroups implement the instructions, by name. An unknown one is an error.
 """
 import numpy as np
 
@@ -12,7 +12,7 @@ import ptx_memory
 from ptx_text import ADDRESS, FLOAT, NUMBER, REGISTER, SINK, SPECIAL, SYMBOL, VECTOR, PtxError
 
 WARP = 32
-MOST_STEPS = 10_000_000  # of a work-group: more steps mean an endless loop
+MOST_STEPS = 10_000_000  # of a work-group; more is an endless loop
 RAW = {1: np.dtype(bool), 8: np.dtype("u1"), 16: np.dtype("u2"), 32: np.dtype("u4"), 64: np.dtype("u8")}
 TYPES = {"pred": np.dtype(bool),
          **{f"{kind}{bits}": np.dtype(f"{'i' if kind == 's' else 'u'}{bits // 8}") for kind in "bus" for bits in (8, 16, 32, 64)},
@@ -21,8 +21,8 @@ np.seterr(all="ignore")
 
 
 class Machine:
-    """groups: the number of work-groups, in three dimensions; apart: each warp runs alone from
-    barrier to barrier, the last first."""
+    """groups: number of work-groups, in three dimensions. apart: each warp runs alone from barrier
+    to barrier, the last first."""
 
     def __init__(self, kernel, instructions, lanes, groups, arguments, buffers, apart=False):
         self.kernel, self.lanes, self.buffers = kernel, lanes, buffers
@@ -41,15 +41,15 @@ class Machine:
             self.special[f"nctaid.{axis}"] = np.full(lanes, groups[d])
         self.special = {k: v.astype(np.uint32) for k, v in self.special.items()}
         self.units = [self.warp == w for w in reversed(range(lanes // WARP))] if apart else [np.ones(lanes, bool)]
-        self.asynchronous = {}  # state of instructions that end later: ptx_warps.py
-        # if set, called before an instruction with (its operands, its text, mask)
+        self.asynchronous = {}  # state of asynchronous instructions: ptx_warps.py
+        # if set, called with (an instruction's operands, its text, mask) before each instruction
         self.watch = None
         self.code = [self._compile(x, instructions) for x in kernel.code]
 
-    # Operands, for the makers of instructions.
+    # Operands, for the implementations of instructions.
     def reader(self, operand, kind):
-        """A function without arguments that returns an operand's values in a type of TYPES; of a
-        wider register the lower bits."""
+        """Returns a function that reads an operand's values in a type of TYPES. From a wider
+        register it reads the lower bits."""
         dtype = TYPES[kind]
         if operand.kind == REGISTER:
             name, width, negated = operand.value, self.bits_of[operand.value], operand.offset
@@ -89,8 +89,8 @@ class Machine:
         raise PtxError(f"no variable {name}")
 
     def writer(self, operand):
-        """A function of (values, mask) that writes values to a register, a narrower type extended
-        by its sign."""
+        """Returns a function of (values, mask) that writes a register. A narrower type is
+        sign-extended."""
         if operand.kind == SINK:
             return lambda values, mask: None
         if operand.kind != REGISTER:
@@ -106,7 +106,7 @@ class Machine:
         return write
 
     def address(self, operand):
-        """A function without arguments that returns addresses, in 64 bits."""
+        """Returns a function that computes addresses, in 64 bits."""
         if operand.kind != ADDRESS:
             raise PtxError(f"{operand.kind} {operand.value} is no address")
         base, offset = operand.value, np.uint64(operand.offset & ((1 << 64) - 1))
@@ -118,11 +118,11 @@ class Machine:
         return lambda: (get() + short).astype(np.uint64)
 
     def chosen(self, mask):
-        """Numbers of the work-items of a mask."""
+        """The numbers of the work-items in a mask."""
         return self.lane if mask is None else np.flatnonzero(mask)
 
     def whole_warps(self, mask, warps, what):
-        """The groups of this many warps that are active; an active group must be complete."""
+        """Returns which groups of this many warps are active. A group must be active completely."""
         if mask is None:
             return np.ones(self.lanes // (WARP * warps), bool)
         parts = mask.reshape(-1, WARP * warps)
@@ -130,8 +130,8 @@ class Machine:
             raise PtxError(f"{what}: some work-items of {'a warp' if warps == 1 else 'a warpgroup'} take part, and not all")
         return parts.all(1)
 
-    # Instructions become functions of a mask (None: all work-items are active), or one of these.
-    # TOGETHER is a number: of the warps whose work-items execute it together.
+    # Instructions become functions of a mask (None: all work-items), or one of these constants.
+    # TOGETHER: the number of warps whose work-items execute the instruction together.
     BRANCH, END, BARRIER = "branch", "end", "barrier"
     TOGETHER = {"shfl": 1, "mma": 1, "ldmatrix": 1, "wgmma": 4}
 
@@ -158,7 +158,7 @@ class Machine:
         return self.TOGETHER.get(ins.name.split(".")[0]), guard, make(self, ins), ins
 
     def _barrier(self, ins):
-        """Results after all have arrived: [PTX ISA] "bar, barrier"."""
+        """The result is written when all work-items have arrived: [PTX ISA] "bar, barrier"."""
         name = ins.operands[1 if "red" in ins.name else 0]
         if len(ins.operands) != (3 if "red" in ins.name else 1) or name.kind != NUMBER or name.value != 0:
             raise PtxError("barrier 0 of the whole work-group is all that is known here")
@@ -168,9 +168,9 @@ class Machine:
         combine = np.any if ".or." in ins.name else np.all
         return lambda mask: put(np.full(self.lanes, combine(get()[mask])), mask)
 
-    # Running.
+    # Execution.
     def run(self, group):
-        """One work-group, from its first instruction to its last."""
+        """Run one work-group from its first instruction to its last."""
         for d, axis in enumerate("xyz"):
             self.special[f"ctaid.{axis}"] = np.full(self.lanes, group[d], np.uint32)
         self.registers = {name: np.full(self.lanes, True if bits == 1 else (0xdeadbeefdeadbeef & ((1 << bits) - 1)), RAW[bits])
@@ -207,8 +207,8 @@ class Machine:
         self.waiting[at] = self.waiting.get(at, False) | mask
 
     def _gather(self, at, warps, mask):
-        """Work-items of a mask whose warps, or groups of warps, are complete here. The others wait
-        for the rest of their warps."""
+        """Returns the work-items of a mask whose warps, or groups of warps, are complete here. The
+        others wait for the rest of theirs."""
         mask = mask | self.parts.pop(at, False)
         whole = np.repeat(mask.reshape(-1, WARP * warps).all(1), WARP * warps)
         if (mask & ~whole).any():
@@ -220,7 +220,7 @@ class Machine:
         ways[at] = ways[at] | mask if at in ways else mask
 
     def _go(self, ways):
-        """Work-items at the lowest instruction continue until they diverge, wait, end or meet
+        """The work-items at the lowest instruction run until they diverge, wait, end or meet
         others."""
         at = min(ways)
         mask = ways.pop(at)
@@ -279,12 +279,12 @@ class Machine:
 
 
 def operands_of(operand):
-    """The parts of a vector, else the operand itself."""
+    """The parts of a vector, or the operand itself."""
     return operand.value if operand.kind == VECTOR else (operand,)
 
 
 def launch(kernel, instructions, lanes, groups, arguments, buffers, apart=False):
-    """All work-groups, one after the other. Returns the number of executed instructions."""
+    """Run all work-groups, one after another. Returns the number of executed instructions."""
     machine, steps = Machine(kernel, instructions, lanes, groups, arguments, buffers, apart), 0
     for z in range(groups[2]):
         for y in range(groups[1]):

@@ -1,19 +1,19 @@
-"""Memory of the kernels of ptx_machine.py: global buffers, the shared memory of a work-group, the
-local one of its work-items.
+"""Memory for the kernels of ptx_machine.py: global buffers, the shared memory of a work-group, the
+local memory of its work-items.
 
-Each access is checked. It must be inside one buffer or variable, and aligned to its size ([PTX ISA]
-"Addresses as Operands"). In shared memory two neighbouring bytes are one place. Each place knows
-which warps wrote and read it since the last barrier: another warp must not access it before both
-met at a barrier. Equal words written twice are no race.
+Each access is checked: it must be inside one buffer or variable, and aligned to its size ([PTX ISA]
+"Addresses as Operands"). Two neighbouring bytes of shared memory are one place. Each place stores
+which warps wrote and read it since the last barrier. Another warp may only access it after both
+have met at a barrier. Writing the same word twice is no race.
 """
 import numpy as np
 
 from ptx_text import PtxError
 
-# Windows of generic addresses ([PTX ISA] "Generic Addressing"): shared and local memory have one
-# each, buffers are 64 GiB apart.
+# Windows of generic addresses ([PTX ISA] "Generic Addressing"): one each for shared and local
+# memory, and buffers 64 GiB apart.
 SHARED_WINDOW, LOCAL_WINDOW, BUFFER_SHIFT = 1 << 33, 1 << 34, 36
-SEVERAL = 99  # several readers of a place, in place of one warp's number
+SEVERAL = 99  # in place of a warp's number: several warps have read
 
 
 def aligned(addresses, size, what):
@@ -22,8 +22,7 @@ def aligned(addresses, size, what):
 
 
 class Buffers:
-    """Global memory: NumPy arrays, each at an address of its own. A kernel reads and writes copies.
-    """
+    """Global memory: numpy arrays, each at its own address. Kernels access copies."""
 
     def __init__(self):
         self.sizes, self.bytes = [], []
@@ -39,7 +38,8 @@ class Buffers:
         return self.bytes[n][:self.sizes[n]].view(dtype)
 
     def _each(self, addresses, size, what):
-        """(bytes of a buffer, offsets, which of the addresses) for each addressed buffer."""
+        """Returns (bytes of a buffer, offsets, which of the addresses) for each addressed buffer.
+        """
         aligned(addresses, size, what)
         numbers, offsets = (addresses >> np.uint64(BUFFER_SHIFT)).astype(np.int64) - 1, addresses & np.uint64((1 << BUFFER_SHIFT) - 1)
         for n in np.unique(numbers):
@@ -63,8 +63,8 @@ class Buffers:
 
 
 class Shared:
-    """Variables have exactly their alignment, with a gap between any two. Unwritten memory is NaN
-    in any type."""
+    """Variables have exactly their declared alignment, with a gap between any two. Unwritten memory
+    is NaN in every type."""
 
     def __init__(self, variables):
         self.places, at = {}, 1024
@@ -84,7 +84,7 @@ class Shared:
             self.inside[self.places[name] // 2:(self.places[name] + size + 1) // 2] = True
 
     def meet(self):
-        """All work-items met at a barrier."""
+        """All work-items have met at a barrier."""
         self.writer[:], self.reader[:] = 0, 0
 
     def _units(self, addresses, size, what):
@@ -107,7 +107,7 @@ class Shared:
         self.reader[units[self.reader[units] != now]] = SEVERAL
 
     def load(self, addresses, size, warps, what):
-        """One row of bytes for each address; for a single byte it and its neighbour."""
+        """One row of bytes for each address. A single byte is read with its neighbour."""
         units = self._units(addresses, size, what)
         self.note_read(units, warps, what)
         rows = self.words[units].view(np.uint8)
@@ -133,7 +133,8 @@ class Shared:
             raise PtxError(f"{what}: two work-items write different words to one place")
         self.unfenced[units] = (threads + 1)[:, None]
 
-    # cp.async: the place is occupied when the copy begins, and has its words after the wait.
+    # cp.async: the place is reserved when the copy begins, and has its words once it was waited
+    # for.
     def begin_copy(self, addresses, size, warps, what):
         units = self._units(addresses, size, what)
         self.note_write(units, None, warps, what)
@@ -143,14 +144,14 @@ class Shared:
         self.flying[self._units(addresses, rows.shape[1], what)] = False
         self.store(addresses, rows, warps, threads, what)
 
-    # Reads of the async proxy ([PTX ISA] "Async proxy"): the words were written before, and
-    # followed by a fence of the writer.
+    # Reads of the async proxy ([PTX ISA] "Async proxy") must follow the write and a fence by the
+    # writer.
     def fence(self, threads):
-        """fence.proxy.async by these work-items."""
+        """fence.proxy.async of these work-items."""
         self.unfenced[np.isin(self.unfenced, threads + 1)] = 0
 
     def load_async(self, addresses, warp, what):
-        """Numbers of 16 bits, read by the four warps from `warp` on."""
+        """16-bit numbers, read by the four warps starting with `warp`."""
         units = self._units(addresses.ravel().astype(np.uint64), 2, what)
         for w in range(warp, warp + 4):
             self.note_read(units, np.full(len(units), w), what)

@@ -1,8 +1,7 @@
-"""The effects of single-thread instructions, by their whole names. [PTX ISA], chapter "Instruction
-Set": "Integer Arithmetic Instructions", "Floating Point Instructions", "Comparison and Selection
+"""Instructions of one work-item, by their complete names. [PTX ISA], chapter "Instruction Set":
+"Integer Arithmetic Instructions", "Floating Point Instructions", "Comparison and Selection
 Instructions", "Logic and Shift Instructions", "Data Movement and Conversion Instructions".
-Approximations are exact here, and rounded to float32.
-"""
+Approximations are exact here, and rounded to float32."""
 import numpy as np
 
 from ptx_machine import TYPES, operands_of
@@ -15,8 +14,8 @@ SIGNED, BITS = [f"s{b}" for b in (16, 32, 64)], [f"b{b}" for b in (16, 32, 64)]
 
 
 def computes(names, sources, what):
-    """`names` with a type suffix: one result from operands of the types `sources`, where None is
-    the type of the name."""
+    """Define `names`, each ending with a type: one result of operands with the types `sources`,
+    where None is the name's type."""
     for name in names:
         kind = name.split(".")[-1]
         PLAIN[name] = lambda m, ins, kind=kind: apply(m, ins, [s or kind for s in sources], what)
@@ -44,14 +43,14 @@ def wide(x):
 
 
 def divide(a, b):
-    """Towards 0; the result of a division by 0 is not specified."""
+    """Rounds towards 0. Division by 0 is unspecified."""
     b = np.where(b == 0, 1, b).astype(a.dtype)
     return (a - np.fmod(a, b)) // b
 
 
 def field(a, begin, count):
-    """`count` bits from bit `begin` on; for a signed number the last of them is the sign ([PTX ISA]
-    "bfe")."""
+    """`count` bits starting with bit `begin`. For a signed number the last of them is the sign
+    ([PTX ISA] "bfe")."""
     begin, count = begin.astype(np.int64) & 255, np.minimum(count.astype(np.int64) & 255, 32)
     x = a.astype(np.int64) >> np.minimum(begin, 63) & (1 << count) - 1
     negative = (a.dtype.kind == "i") & (count > 0) & (x >> np.maximum(count - 1, 0) & 1 == 1)
@@ -59,7 +58,7 @@ def field(a, begin, count):
 
 
 def dot_four(a, b, c):
-    """c + the products of four signed bytes of each."""
+    """c + the products of the four signed bytes of a and b."""
     return c + sum((a << n).view(np.int32) // (1 << 24) * ((b << n).view(np.int32) // (1 << 24)) for n in np.uint32([0, 8, 16, 24]))
 
 
@@ -85,8 +84,8 @@ def extract(a, at, count):
 
 
 def extract_signed(a, at, count):
-    """bfe of signed numbers: the field's highest bit is its sign, or a's sign if the field exceeds
-    a."""
+    """bfe of signed numbers: the sign is the field's highest bit, or that of a if the field extends
+    above it."""
     at, count = at & np.uint32(0xff), np.minimum(count & np.uint32(0xff), 63)
     above = (np.uint32(64) - count).astype(np.int64) % 64
     field = right(a.astype(np.int64), at)
@@ -94,8 +93,8 @@ def extract_signed(a, at, count):
 
 
 def multiply_add_odd(a, b, c):
-    """The product is exact in double, and the sum is rounded to odd there, so float32 rounds it as
-    if it were exact."""
+    """The product is exact in double precision. The sum is rounded to odd, so that rounding it to
+    float32 is the same as rounding the exact sum."""
     p, c = a.astype(np.float64) * b, c.astype(np.float64)
     s = p + c
     back = s - p
@@ -116,7 +115,7 @@ def multiply_add_up(a, b, c):
 
 
 def flush(x):
-    """.ftz: a subnormal number is 0 of its sign."""
+    """.ftz: a subnormal number becomes 0 with its sign."""
     return np.where(np.abs(x) < np.float32(2.0 ** -126), np.copysign(np.float32(0), x), x).astype(np.float32)
 
 
@@ -158,7 +157,7 @@ computes(["fma.rn.f32"], [None] * 3, multiply_add)
 computes(["fma.rp.f32"], [None] * 3, multiply_add_up)
 computes(["neg.f32"], [None], np.negative)
 computes(["abs.f32"], [None], np.abs)
-computes(["min.f32"], [None] * 2, np.fmin)  # the other if one is a NaN
+computes(["min.f32"], [None] * 2, np.fmin)  # if one is NaN, the result is the other
 computes(["max.f32"], [None] * 2, np.fmax)
 computes(["max.NaN.f32"], [None] * 2, np.maximum)
 computes(["sqrt.rn.f32"], [None], in_double(np.sqrt))
@@ -174,7 +173,7 @@ ORDERED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equa
 UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 for test, compares in ORDERED.items():
     computes(each(f"setp.{test}", INTEGERS + (BITS if test in ("eq", "ne") else [])), [None] * 2, compares)
-    # False if one is a NaN; names that end in u are true then.
+    # False if one is NaN. Tests ending in u are then true.
     computes([f"setp.{test}.f32"], [None] * 2, lambda a, b, f=compares: f(a, b) & ~np.isnan(a) & ~np.isnan(b))
     computes([f"setp.{test}u.f32"], [None] * 2, lambda a, b, f=compares: f(a, b) | np.isnan(a) | np.isnan(b))
 for test, like in UNSIGNED.items():
@@ -185,7 +184,7 @@ computes(["setp.nan.f32"], [None] * 2, lambda a, b: np.isnan(a) | np.isnan(b))
 
 # Conversions: [PTX ISA] "cvt".
 def to_bf16(x):
-    """To the nearest, ties to even; any NaN becomes the one with all bits of the fraction."""
+    """Round to nearest even. Every NaN becomes the NaN with all bits of the fraction set."""
     bits = x.view(np.uint32)
     rounded = (bits + np.uint32(0x7fff) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
     return np.where(np.isnan(x), np.uint32(0x7fff), rounded).astype(np.uint16)
@@ -208,7 +207,7 @@ def pair(rounds):
 
 
 def from_float(to):
-    """Towards 0, clamped to the type; 0 for NaN."""
+    """Rounds towards 0 and saturates. NaN becomes 0."""
     least, most = np.iinfo(TYPES[to]).min, np.iinfo(TYPES[to]).max
     return lambda x: np.clip(np.trunc(np.where(np.isnan(x), 0, x).astype(np.float64)), least, most).astype(TYPES[to])
 
@@ -227,7 +226,7 @@ computes(["cvt.rn.f16x2.f32"], ["f32"] * 2, pair(to_f16))
 computes(["cvt.rn.bf16x2.f32"], ["f32"] * 2, pair(to_bf16))
 
 
-# mov of a vector: its parts from the lowest bits on.
+# mov of a vector: its parts, starting with the lowest bits.
 def move(m, ins):
     to, source = ins.operands
     bits = int(ins.name.split(".b")[1])
@@ -251,9 +250,9 @@ for k in ("b32", "b64"):
     PLAIN[f"mov.{k}"] = move
 
 
-# Loads and stores: [PTX ISA] "ld", "st"; without a space the address is generic.
+# Loads and stores: [PTX ISA] "ld", "st". Without a space the address is generic.
 def space_of(m, space, addresses, what):
-    """(space, addresses in it)"""
+    """Returns (space, addresses in it)."""
     if space != "generic":
         return space, addresses
     spaces = {"shared": (SHARED_WINDOW, LOCAL_WINDOW), "local": (LOCAL_WINDOW, 2 * LOCAL_WINDOW)}

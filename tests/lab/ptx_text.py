@@ -1,4 +1,4 @@
-"""Parse the text of a PTX kernel: its parameters, registers, shared and local variables, and
+"""Parses the text of a PTX kernel: its parameters, registers, shared and local variables, and
 instructions.
 
 Supports what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and "Instruction
@@ -9,19 +9,19 @@ from collections import namedtuple
 
 
 class PtxError(Exception):
-    """A forbidden operation of a kernel, or one that is unknown here."""
+    """An error of the kernel, or something unsupported here."""
 
 
-# name: with all its modifiers; guard: None or (negated or not, register); operands: see operand_of;
-# text: for messages
+# name: with all modifiers. guard: None or (whether it is negated, register). operands: from
+# operand_of. text: for messages.
 Instruction = namedtuple("Instruction", "name guard operands text")
-# registers: {name: bits, 1 for a predicate}; params: {name: (offset, bytes)}; shared and local:
-# {name: (alignment, bytes)}; code: the instructions; labels: {name: index of an instruction}
+# registers: {name: bits, 1 for a predicate}. params: {name: (offset, bytes)}. shared and local:
+# {name: (alignment, bytes)}. code: the instructions. labels: {name: index of an instruction}.
 Kernel = namedtuple("Kernel", "name registers params param_bytes shared local code labels")
 
 # Kinds of operands.
 REGISTER, NUMBER, FLOAT, SYMBOL, SPECIAL, ADDRESS, VECTOR, SINK = "register number float symbol special address vector sink".split()
-# a predicate as an operand may be negated: offset is then 1
+# for a negated predicate as an operand, offset is 1
 Operand = namedtuple("Operand", "kind value offset", defaults=(0,))
 
 SIZES = {"pred": 1, **{f"{kind}{bits}": bits for kind in "bsuf" for bits in (8, 16, 32, 64)}}
@@ -29,7 +29,7 @@ SPECIALS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|warpid)$")
 
 
 def without_comments(text, hidden):
-    """Remove comments, except text after `hidden`, a mark that begins with //."""
+    """Removes comments. Text after `hidden`, a mark that begins with //, is kept."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     if hidden:
         text = text.replace(hidden, "")
@@ -37,7 +37,7 @@ def without_comments(text, hidden):
 
 
 def body_of(text, name):
-    """(text in the parentheses of the kernel, text in its braces)"""
+    """Returns (the kernel's parameter list, its body)."""
     found = re.search(rf"\.entry\s+{re.escape(name)}\s*\((.*?)\)[^{{]*{{", text, re.S)
     if not found:
         raise PtxError(f"no kernel {name}")
@@ -49,12 +49,12 @@ def body_of(text, name):
 
 
 def split_list(text):
-    """Split at commas outside of brackets."""
+    """Split at commas that are outside of brackets."""
     return [x.strip() for x in re.split(r",(?![^{\[]*[}\]])", text)] if text.strip() else []
 
 
 class Scopes:
-    """Registers of blocks in braces, each under a unique name."""
+    """Registers of blocks in braces, renamed to be unique."""
 
     def __init__(self):
         self.registers, self.stack, self.count = {}, [{}], 0
@@ -103,7 +103,7 @@ STATEMENT = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)
 
 
 def variables_of(statements):
-    """{space: {name: (alignment, bytes)}} of declarations."""
+    """Returns {space: {name: (alignment, bytes)}} of declarations."""
     found = {"shared": {}, "local": {}}
     for text in statements:
         match = VARIABLE.match(text)
@@ -115,8 +115,8 @@ def variables_of(statements):
 
 
 def params_of(text):
-    """({name: (offset, bytes)}, all bytes): parameters follow each other, each aligned as declared,
-    or to its size."""
+    """Returns ({name: (offset, bytes)}, total bytes). Parameters follow one another, each with its
+    declared or natural alignment."""
     places, at = {}, 0
     for one in split_list(text):
         align, kind, name, count = re.match(
@@ -139,7 +139,7 @@ def statement_of(text, scopes):
 
 
 def parse(text, name, hidden=None):
-    """The kernel `name` of a module."""
+    """Parses the kernel `name` of a module."""
     text = without_comments(text, hidden)
     head, body = body_of(text, name)
     module = re.sub(r"{.*?}", "", text[:text.find(body)], flags=re.S)

@@ -1,10 +1,13 @@
-"""The effects of warpgroup instructions, four warps together (compute capability 9.0). The sources
-are in [PTX ISA], "Asynchronous Warpgroup Level Matrix Instructions", and "membar, fence" for
-fence.proxy.async.
+"""Instructions of a warpgroup, which four warps execute together (compute capability 9.0). They are
+defined in [PTX ISA], "Asynchronous Warpgroup Level Matrix Instructions":
 
-A product of wgmma.mma_async is in its registers after a wait for its group. Until then no
-instruction may access its registers, nor write the shared memory that it reads. Registers that
-other instructions accessed before need a wgmma.fence first.
+    "Register Fragments", "Shared Memory Matrix Layout", "Strides", "Canonical Layouts",
+    "Matrix Descriptor Format", "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group",
+    "wgmma.wait_group"; and "membar, fence" for fence.proxy.async
+
+A product begins with wgmma.mma_async, and its registers have the result once its group was waited
+for. Until then its registers must not be accessed, and the shared memory that it reads must not be
+written. Registers that other instructions accessed before need a wgmma.fence.
 """
 import numpy as np
 
@@ -14,9 +17,10 @@ from ptx_warps import A_COLUMNS, A_ROWS, C_COLUMNS, C_ROWS, fragment, numbers
 
 WARPGROUPS = {}
 GROUP_ITEMS = 4 * WARP
-# Swizzle modes of bits 62 and 63 of a descriptor: pieces of 16 bytes of a row of the pattern.
+# Swizzle modes in bits 62 and 63 of a descriptor: the number of 16-byte pieces in a row of the
+# pattern.
 PIECES = {0: 1, 1: 8, 2: 4, 3: 2}
-T = 8  # numbers of 16 bits in 16 bytes
+T = 8  # 16-bit numbers in 16 bytes
 
 
 class Descriptor:
@@ -32,13 +36,14 @@ class Descriptor:
             raise PtxError(f"descriptor {bits:#x}: patterns that begin elsewhere (base offset) are not known here")
 
     def places(self, rows, columns, turned):
-        """Addresses of a matrix of rows (M or N) and columns (K) of 16 bits: [PTX ISA] "Canonical
-        Layouts", the table, in bytes.
+        """Addresses of a 16-bit matrix with rows (M or N) and columns (K), in bytes: [PTX ISA]
+        "Canonical Layouts", the table.
 
-            K-major               ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
-                no swizzle        (.., (1, leading))
-            transposed (MN-major) ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
-                no swizzle        ((1, T, stride), (T, leading))"""
+            K-major, not transposed ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
+                                    without a swizzle: (.., (1, leading))
+            MN-major, transposed    ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
+                                    without a swizzle: ((1, T, stride), (T, leading))
+        """
         n, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
         pieces = PIECES[self.mode]
         if not turned:
@@ -48,9 +53,9 @@ class Descriptor:
         else:
             at = n % T * 2 + n // T * self.stride + k % 8 * 16 + k // 8 * self.leading
         at = self.start + at
-        # Swizzle<b, 4, 3>: bits 4 .. of the address are exchanged by bits 7 .. of the whole
-        # address, so a matrix may begin inside a pattern. (Inferred: the manual has a base offset
-        # of 0 if patterns begin at multiples of their size.)
+        # Swizzle<b, 4, 3>: bits 4 .. of the address are xored with bits 7 .., using the complete
+        # address, so that a matrix may begin inside a pattern. This is inferred: the manual has
+        # base offset 0 for patterns that begin at multiples of their size.
         return at ^ (at >> 7 & pieces - 1) << 4
 
 
@@ -60,20 +65,20 @@ def uniform(values, what):
     return values[0]
 
 
-# Pending work of a machine's warpgroup: products of groups without a wait, and registers that need
-# a fence.
+# Asynchronous state of a warpgroup: products of groups that were not waited for, and registers that
+# need a fence.
 class Begun:
     def __init__(self, registers):
         self.groups, self.open = [], []
-        self.stale = set(registers)  # accessed since the last wgmma.fence; at first all
+        self.stale = set(registers)  # accessed since the last wgmma.fence; initially all
 
     def registers(self):
         return {r for group in self.groups + [self.open] for product in group for r in product.registers}
 
 
 def begun_of(m):
-    """One for each warpgroup. From the first such instruction on, all others are watched.
-    Instructions before it make all registers stale."""
+    """Returns the state of each warpgroup. From the first such instruction on, all others are
+    watched. Earlier instructions make all registers stale."""
     if "wgmma" not in m.asynchronous:
         m.asynchronous["wgmma"] = [Begun(m.bits_of) for _ in range(m.lanes // GROUP_ITEMS)]
         m.watch = lambda ins, mask: watch(m, ins, mask)
@@ -101,7 +106,7 @@ def watch(m, ins, mask):
 
 
 class Product:
-    """One wgmma.mma_async of one warpgroup, from its begin on."""
+    """One wgmma.mma_async of one warpgroup, from its start on."""
 
     def __init__(self, m, group, shape, kind, to, left, right, adds, signs):
         self.m, self.group, self.shape, self.kind = m, group, shape, kind
@@ -113,7 +118,7 @@ class Product:
         self.before = self._matrices("begins")
 
     def _matrices(self, what):
-        """The present A and B."""
+        """Reads A and B as they are now."""
         n, right, a = self.shape[1], self.right, np.empty((4, 16, 16))
         gets = [lambda x=x: self.m.registers[x.value][self.lanes].view(np.uint32) for x in self.left]
         a[:, A_ROWS, A_COLUMNS] = fragment(gets, self.kind)
@@ -127,7 +132,7 @@ class Product:
         if any(x.tobytes() != y.tobytes() for x, y in zip(now, self.before)):
             raise PtxError("a product's A or B changed before it was waited for")
         (a, b), result = now, np.zeros((4, 16, n))
-        # d[4 j ..]: of the eight columns from 8 j on, as C of mma
+        # d[4 j ..]: the eight columns starting with 8 j, like C of mma
         columns = np.concatenate([C_COLUMNS + 8 * j for j in range(n // 8)], 1)
         rows = np.concatenate([C_ROWS] * (n // 8), 1)
         if self.adds:
@@ -155,7 +160,7 @@ def multiply(m, ins, shape, kind):
         raise PtxError("a scale that is neither 1 nor -1, or a matrix that is neither turned nor not")
     get_right, get_adds = m.reader(right, "u64"), m.reader(adds, "pred")
     for x in (*to, *left.value):
-        m.reader(x, "b32")  # refuses an operand that is no 32-bit register
+        m.reader(x, "b32")  # rejects anything but a 32-bit register
 
     def run(mask):
         for g in np.flatnonzero(m.whole_warps(mask, 4, "wgmma.mma_async")):

@@ -1,8 +1,7 @@
-"""The effects of instructions of a whole warp, or with a later end, by their whole names. [PTX
+"""Instructions that a warp executes together, and asynchronous ones, by their complete names. [PTX
 ISA]: "shfl.sync"; "ldmatrix"; "mma" with "Matrix Fragments for mma.m16n8k16 with floating point
-type"; "cp.async", "cp.async.commit_group", "cp.async.wait_group". The instructions of a warpgroup
-are in ptx_warpgroups.py.
-"""
+type"; "cp.async", "cp.async.commit_group", "cp.async.wait_group". Instructions of a warpgroup are
+in ptx_warpgroups.py."""
 import numpy as np
 
 from ptx_machine import WARP, operands_of
@@ -13,10 +12,9 @@ WARPS = {}
 LANE = np.arange(WARP)
 GROUP, THREAD = LANE // 4, LANE % 4  # groupID and threadID_in_group of the figures
 
-# Elements of a work-item's fragment, lowest bits first: rows and columns, [32][elements].
-#   A  a0 .. a7: a0 and a1 in row groupID, a2 and a3 eight rows below, the others eight columns on
-#   B  b0 .. b3: two neighbouring rows, then eight below
-#   C  c0 .. c3
+# Elements of a work-item's fragment, lowest bits first: rows and columns, [32][elements]. A has a0
+# .. a7: a0 and a1 in row groupID, a2 and a3 eight rows below, and the other four eight columns to
+# the right. B has b0 .. b3: two neighbouring rows, then eight below. C has c0 .. c3.
 A_ROWS = np.stack([GROUP + 8 * (i // 2 % 2) for i in range(8)], 1)
 A_COLUMNS = np.stack([2 * THREAD + i % 2 + 8 * (i // 4) for i in range(8)], 1)
 B_ROWS = np.stack([2 * THREAD + i % 2 + 8 * (i // 2) for i in range(4)], 1)
@@ -26,19 +24,19 @@ C_COLUMNS = np.stack([2 * THREAD + i % 2 for i in range(4)], 1)
 
 
 def numbers(words, kind):
-    """The numbers of words of 16 bits, in double."""
+    """16-bit words, in double precision."""
     return (words.view(np.float16) if kind == "f16" else from_bf16(words)).astype(np.float64)
 
 
 def fragment(get, kind):
-    """A register's two numbers each, [warp][lane][element]."""
+    """The two numbers of each register, [warp][lane][element]."""
     words = np.stack([g() for g in get], 1)
     return numbers(words.view(np.uint16), kind).reshape(-1, WARP, 2 * len(get))
 
 
 def mma(m, ins, kind):
-    """d = a b + c. The order of the sum is not specified: here it is in double, and rounded once.
-    """
+    """d = a b + c. The order of the sum is unspecified. Here it is computed in double precision,
+    and rounded once."""
     to, a, b, c = (operands_of(x) for x in ins.operands)
     if (len(to), len(a), len(b), len(c)) != (4, 4, 2, 4):
         raise PtxError("other fragments than of m16n8k16")
@@ -62,9 +60,9 @@ for k in ("f16", "bf16"):
 
 
 def ldmatrix(m, ins, count, turned):
-    """The matrices have 8 x 8 numbers of 16 bits. Work-item n has the address of row n % 8 of
-    matrix n / 8. From each matrix a work-item gets number 2 threadID and the next one of row
-    groupID. With .trans it gets them from the transposed matrix."""
+    """Matrices of 8 x 8 16-bit numbers. Work-item n has the address of row n % 8 of matrix n / 8.
+    It receives numbers 2 threadID and the next from row groupID of each matrix, or of the
+    transposed matrix with .trans."""
     put, at = [m.writer(x) for x in operands_of(ins.operands[0])], m.address(ins.operands[1])
     if len(put) != count:
         raise PtxError(f"{len(put)} registers")
@@ -89,7 +87,7 @@ for n in (1, 2, 4):
 
 
 def partner(mode, lane, b, c):
-    """(the source work-item, whether it exists)"""
+    """Returns (the source work-item, whether it exists)."""
     clamp, segment = c & 31, c >> 8 & 31
     most, least = (lane & segment) | (clamp & ~segment & 31), lane & segment
     if mode == "up":
@@ -131,9 +129,9 @@ def groups_of(m):
 
 
 def copy(m, ins, sizes):
-    """The first src-size of `size` bytes are copied, the others are 0. With a src-size of 0 nothing
-    is read. (Inferred: the manual says that the other bytes are 0, and nothing about their
-    addresses.) The bytes exist after a wait."""
+    """The first src-size of `size` bytes are copied, and the others are 0. With src-size 0 nothing
+    is read. This is inferred: the manual says that the other bytes are 0, and nothing about their
+    addresses. The bytes arrive when they are waited for."""
     to, source, size = m.address(ins.operands[0]), m.address(ins.operands[1]), ins.operands[2].value
     if ins.operands[2].kind != NUMBER or size not in sizes or len(ins.operands) > 4:
         raise PtxError("other sizes or cache policies than are known here")
@@ -158,7 +156,8 @@ def copy(m, ins, sizes):
 
 
 def finish(m, mask, most):
-    """Copies of all but the last `most` groups of a work-item; of all groups if most is -1."""
+    """Complete the copies of all groups except the last `most` of a work-item; of all groups if
+    most is -1."""
     waits = np.zeros(m.lanes, bool)
     waits[m.chosen(mask)] = True
     left = []

@@ -1,8 +1,8 @@
-// test_block.c: the operations of block.h compared with their formulas in double: norms,
-// activations and gates, embedding, argmax and samples. It covers types, layouts, widths with and
-// without a tail, results in place, numbers that are not finite, and sizes of 0. Operations with
-// work-groups also run as on a GPU: the suite's own clGetDeviceInfo replaces the loader's. Refusals
-// are in test_errors_block.c.
+// test_block.c: norms with a residual and a sum, activations and gates, embedding rows, argmax and
+// samples, compared with their formulas in double precision. Covers types, layouts, widths with and
+// without a tail, in-place results, numbers that are not finite, and sizes of 0. Operations with
+// work-groups also run as a GPU: the suite's own clGetDeviceInfo shadows the loader's. Rejected
+// calls are in test_errors_block.c.
 #define _GNU_SOURCE
 #include "support/arrays.h"
 #include "support/harness.h"
@@ -21,8 +21,8 @@
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
 enum { BATCH = 2, ROWS = 3, TABLE = 11, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };
 
-// Types of x, of the residual or the table, of weights and of the result. The last row is the
-// residual stream of a decoder.
+// Types of x, of the residual or the table, of the weights and of the result. The last mix is a
+// decoder's residual stream.
 static const struct mix {
     clattn_type x, residual, weight, out;
 } mixes[] = {{CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32},
@@ -36,8 +36,8 @@ static void assert_ok(clattn_status status) {
     ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), harness_log_text());
 }
 
-// Each number is within `bound` and the rounding of its type, or is not finite if the expected
-// number is not.
+// Fail unless each number equals the wanted one within `bound` and its type's rounding. If the
+// wanted number is not finite, the result must not be finite either.
 static void assert_near(const char *name, const array *got, const double *want, const double *bound) {
     const clattn_type type = got->memory.view.type;
     double *is = reference_alloc(guarded_count(&got->memory.view) + 1);
@@ -60,11 +60,12 @@ static void assert_intact(const char *name, const array *read) {
                   name);
 }
 
-// ---------------------------------------------------------------------------------------- norm ---
+// ------------------------------------------------------------------------------------------------
+// norm ---
 enum norm_place { APART, IN_X, IN_RESIDUAL };
 
 typedef struct norm_case {
-    clattn_norm_params params; // the views are filled in later
+    clattn_norm_params params; // without views
     struct mix types;
     int width;
     enum layout layout;
@@ -91,7 +92,7 @@ static norm_case norm_case_of(int n) {
     return c;
 }
 
-// One row: the expected result of h, and the allowed error of single precision.
+// Compute one row's wanted norm of h, and the error bound of single precision.
 static void norm_row(const norm_case *c, const double *h, const double *weight, const double *bias,
                      double *want, double *bound) {
     double mean = 0, squares = 0, largest = 0;
@@ -134,8 +135,8 @@ static norm_arrays norm_bind(norm_case *c, struct random *random) {
     return a;
 }
 
-// h is rounded to x's type when it is stored. Before that, a float32 sum of two 16-bit numbers may
-// be half an ulp off.
+// The stored h is rounded to x's type. Before that, a float32 sum of two 16-bit numbers may be half
+// an ulp off.
 static void norm_run(norm_case *c) {
     struct random random = {(uint64_t)c->width + 1};
     norm_arrays a = norm_bind(c, &random);
@@ -148,7 +149,7 @@ static void norm_run(norm_case *c) {
     if (c->sums) {
         array *sum = c->sum_in == APART ? &a.sum : places[c->sum_in];
         assert_near(c->name, sum, h, bound);
-        ck_assert(guarded_read(&sum->memory, harness()->queue, h)); // as it is stored
+        ck_assert(guarded_read(&sum->memory, harness()->queue, h)); // as stored
     }
     for (int n = 0; n < count; n += c->width)
         norm_row(c, h + n, a.weight.values, a.bias.values, want + n, bound + n);
@@ -192,8 +193,8 @@ START_TEST(rows_are_apart) {
         assert_ok(clattn_norm_enqueue(on, harness()->queue, &c.params, 0, NULL, NULL));
         for (int n = 0; n < 4; n++)
             norm_row(&c, x + n * WIDTH, NULL, NULL, want + n * WIDTH, bound + n * WIDTH);
-        // fmax ignores a NaN. An infinity divided by itself is NaN, and all other numbers of its
-        // row are 0, or NaN with its mean.
+        // norm_row's fmax drops NaN, so the wanted row is set here. An infinity divided by itself
+        // is NaN. The rest of the row is 0, or NaN for a norm with a mean.
         for (int d = 0; d < WIDTH; d++) {
             bound[2 * WIDTH + d] = 0;
             if (kind == 0) want[2 * WIDTH + d] = d == 17 ? (double)NAN : 0;
@@ -204,9 +205,9 @@ START_TEST(rows_are_apart) {
 }
 END_TEST
 
-// ---------------------------------------------------------------------------------- activation ---
-// The number of roundings of the argument of the exponential function, if the argument is not x
-// itself. The error of the result grows with it.
+// ------------------------------------------------------------------------------------------
+// activation --- The argument of exp() is not x itself for some activations. Returns the argument's
+// error in roundings, which is also the result's relative error.
 static double argument_error(double x, clattn_activation how) {
     const double a = fmin(fabs(x), 10);
     return how == CLATTN_ACTIVATION_GELU         ? 2 * a * a
@@ -215,7 +216,7 @@ static double argument_error(double x, clattn_activation how) {
                                                  : 0;
 }
 
-// The first numbers of a row are difficult ones.
+// Hard inputs, used as the first numbers of a row.
 static const double hard[] = {0,
                               -0.0,
                               1,
@@ -282,7 +283,7 @@ START_TEST(activations) {
 }
 END_TEST
 
-// The two halves of the rows of one projection; the result replaces the first half.
+// Both halves of one projection's rows are inputs, and the result overwrites the first half.
 START_TEST(halves_of_one_projection) {
     enum { WIDTH = 40 };
     struct random random = {8};
@@ -303,7 +304,8 @@ START_TEST(halves_of_one_projection) {
 }
 END_TEST
 
-// ------------------------------------------------------------------------ embedding and argmax ---
+// -------------------------------------------------------------------------------- embedding and
+// argmax ---
 START_TEST(embeddings) {
     for (int n = 0; n < 51; n++) {
         if (!harness_takes(n)) continue;
@@ -322,7 +324,7 @@ START_TEST(embeddings) {
         for (int i = 0; i < BATCH * ROWS * width; i++) {
             const double row = ids[i / width];
             want[i] = row < 0 || row >= TABLE ? 0 : table.values[(int)row * width + i % width] * by;
-            // the sum of q4_1 is rounded
+            // q4_1 adds an offset
             bound[i] = n % 2 && n < 45 ? 0 : 0x1p-23 * (fabs(want[i]) + (n < 45 ? 0 : 1));
         }
         assert_ok(clattn_embedding_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
@@ -354,9 +356,9 @@ START_TEST(greatest) {
         guarded_release(&x.memory);
         for (int i = 0; i < width; i++) {
             double *at = x.values + i;
-            if (n % 2) at[0] = floor(at[0]); // many numbers are the maximum
+            if (n % 2) at[0] = floor(at[0]); // the maximum occurs several times
             at[width] = -(double)INFINITY;
-            if (i >= width / 2) at[2 * width] = (double)NAN; // so that one lane has several
+            if (i >= width / 2) at[2 * width] = (double)NAN; // a lane meets several NaNs
             if (i == width / 3) at[3 * width] = (double)INFINITY;
             at[4 * width] = i == width - 1 ? 9 : at[4 * width];
         }
@@ -375,8 +377,8 @@ START_TEST(greatest) {
 }
 END_TEST
 
-// -------------------------------------------------------------------------------------- sample ---
-// The random number that chooses a place, by the definition in block.h.
+// ----------------------------------------------------------------------------------------------
+// sample --- Returns the number that decides which place is chosen, as block.h defines it.
 static double drawn_by(const clattn_sample_params *p, double x, int b, int n, int v) {
     const uint32_t key[2] = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
                    counter[4] = {(uint32_t)v / 4, (uint32_t)n, UINT32_MAX, (uint32_t)b};
@@ -390,8 +392,8 @@ static int falling(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// The least number of a row that remains a candidate, by sorting, and the least that would remain
-// if probabilities were slightly larger.
+// Returns the smallest logit of a row that the filters keep, by sorting. With a positive slack,
+// returns the smallest one kept if probabilities were a little larger.
 static double least_left(const clattn_sample_params *p, const double *row, int width, double slack) {
     double sorted[MOST_WIDTH], weight[MOST_WIDTH], all = 0, sum = 0, least = -(double)INFINITY;
     int count = width;
@@ -456,8 +458,8 @@ START_TEST(samples) {
 }
 END_TEST
 
-// Probabilities: the distribution of many rows with the same logits. Chi-squared with 7 degrees of
-// freedom exceeds 29.9 once in 10,000 times.
+// Sampled frequencies follow the probabilities: many rows with equal logits. With 7 degrees of
+// freedom chi-squared exceeds 29.9 once in 10,000 runs.
 START_TEST(samples_by_probability) {
     enum { DRAWS = 4000, PLACES = 8 };
     static const double logits[PLACES] = {0.5, -1, 2, 0, 1, -3, 1.5, -0.25};
@@ -468,7 +470,7 @@ START_TEST(samples_by_probability) {
     struct guarded x = guarded_input(harness_place(), &shape, logits),
                    out = guarded_output(harness_place(), &places);
     clattn_sample_params p = {x.view, out.view, .temperature = 0.7f, .seed = 11};
-    p.x.shape[1] = DRAWS, p.x.stride[1] = 0; // one row for all
+    p.x.shape[1] = DRAWS, p.x.stride[1] = 0; // all rows share one row of logits
     assert_ok(clattn_sample_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
     ck_assert(guarded_read(&out, harness()->queue, got));
     for (int n = 0; n < DRAWS; n++) count[(int)got[n]]++;
@@ -482,7 +484,7 @@ START_TEST(samples_by_probability) {
 }
 END_TEST
 
-// The first NaN, an infinity, and rows that contain only -inf.
+// The first NaN, an infinity, and rows that are all -inf.
 START_TEST(samples_of_no_numbers) {
     enum { WIDTH = 37 };
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, 4, WIDTH}, LAYOUT_PADDED},
@@ -505,7 +507,7 @@ START_TEST(samples_of_no_numbers) {
 }
 END_TEST
 
-// Nothing to do: no buffer is needed.
+// No work, and buffers may be NULL.
 START_TEST(sizes_of_zero) {
     const int64_t rows[] = {2, 0, 8}, ids[] = {2, 0}, table[] = {0, 8};
     const clattn_tensor x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, rows),

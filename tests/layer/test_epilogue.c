@@ -1,7 +1,8 @@
-// test_epilogue.c: the last steps of a projection before the store: an activation, a gate and a
-// residual, compared with the formula in double. By the kernels of every device and by CLBlast,
-// with few and many rows, in all types and layouts. The residual is separate, in place, or absent.
-// Also whether the steps are in the same launch. Refusals are in test_errors_linear.c.
+// test_epilogue.c: operations fused with a projection before the store (an activation, a gate, a
+// residual), compared with their formulas in double precision. Runs the kernels of every device and
+// CLBlast, with few and many rows, all types and layouts. The residual is separate, in place or
+// absent. Also checks which kernels fuse the operations into one launch. Rejected calls are in
+// test_errors_linear.c.
 #include "support/arrays.h"
 #include "support/harness.h"
 
@@ -23,7 +24,7 @@ static const clattn_type kinds[][2] = {
     {CLATTN_TYPE_F32, CLATTN_TYPE_BF16}, {CLATTN_TYPE_BF16, CLATTN_TYPE_F32}};
 static const int rows_of[] = {1, 3, 2, 9, 45};
 
-static int packs; // packed matrices
+static int packs; // number of packed matrices
 
 static array given(struct random *r, clattn_type type, int rank, const int64_t *shape, enum layout layout,
                    double most, bool written) {
@@ -46,13 +47,13 @@ static double *project(const array *x, const array *w, const array *b, int64_t r
     return y;
 }
 
-// Sums of 64 products of about 1 in float32, and the rounding of the stored type.
+// Error bound: sums of 64 float32 products of about 1, and the rounding of the stored result.
 static double bound_of(double gate, double up, double want, clattn_type type) {
     return 4e-6 * (1 + fabs(gate)) * (1 + fabs(gate)) * (1 + fabs(up)) +
            1.01 * storage_roundoff(type) * fabs(want);
 }
 
-// If the device gains from it, also a packed copy of the matrix.
+// Pack the matrix if the device has a packed form. Otherwise returns NULL.
 static cl_mem pack(clattn_context *c, const array *w, clattn_packed *packed) {
     clattn_pack_params p = {.w = w->memory.view, .precision = CLATTN_PRECISION_SPLIT};
     size_t bytes = 0;

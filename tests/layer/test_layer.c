@@ -1,4 +1,4 @@
-// test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal
+// test_layer.c: complete layers with random numbers: biases, cross-attention, head maps, unequal
 // sizes, storage types, views, workspace and projections. Real models are in test_models.c. Cases:
 // tests/cases/layer.txt.
 #include "support/harness.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Rows past a query length keep their contents, with every projection and every type.
+// Rows past a query length keep their contents, for every projection and every type.
 static void keeps_rows(const struct test_case *test) {
     struct case_arrays arrays;
     struct case_data *data = case_make(test);
@@ -45,7 +45,7 @@ START_TEST(rows_past_a_length) {
 }
 END_TEST
 
-// The softmax cancels a missing key bias, but the raw scores show it.
+// A missing key bias cancels in the softmax, but changes the raw scores.
 START_TEST(key_bias_in_raw_scores) {
     struct test_case test = case_layer_base("key bias");
     test.scores = true;
@@ -95,7 +95,7 @@ START_TEST(workspace) {
 }
 END_TEST
 
-// A user event delays the layer on both kinds of queue, with every kind of projection.
+// A user event blocks the layer on both kinds of queue, with every projection.
 static void wait_on(cl_command_queue queue, clattn_projection projection) {
     struct test_case test = case_layer_base("wait list");
     struct case_arrays arrays;
@@ -176,7 +176,7 @@ START_TEST(same_bits) {
 }
 END_TEST
 
-// x and y of one shape, planned without buffers, are two different tensors.
+// x and y have the same shape and no buffers, but planning must treat them as two tensors.
 START_TEST(prepare_without_buffers) {
     const clattn_context_params params = {
         .device = harness()->device, .context = harness()->opencl, .log = harness_log()};
@@ -186,9 +186,8 @@ START_TEST(prepare_without_buffers) {
     clattn_context_stats before, after;
     test.n_kv = test.n_q;
     test.width_y = test.width;
-    test.biases =
-        // so that all projections have different kernels
-        LAYER_ALL_BIASES & ~(1 << LAYER_O);
+    // biases make each projection's kernel different
+    test.biases = LAYER_ALL_BIASES & ~(1 << LAYER_O);
     test.bias_type = CLATTN_TYPE_F16;
     test.projection = CLATTN_PROJECTION_NATIVE;
     test.rope.layout = CLATTN_ROPE_HALF;

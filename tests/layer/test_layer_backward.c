@@ -1,7 +1,7 @@
-// test_layer_backward.c: the gradients of a layer on the device, compared with central differences
-// of the layer's reference in double. Also equal bits in a second call, gradients from a forward
-// call that keeps its results, whose `out` is compared too, the caller's workspace, and sizes of
-// zero. Refusals are in test_errors_layer_backward.c.
+// test_layer_backward.c: gradients of a layer on the device, compared with central differences of
+// the layer's double-precision reference. Checks identical bits in a second run and from the state
+// that a forward call kept, whose own result must equal the reference. Also a workspace of the
+// caller, and sizes of zero. Rejected calls are in test_errors_layer_backward.c.
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "verification/reference/storage.h"
 #include "support/case_assert.h"
 
-// Sizes are small, because each number needs two layers. Norms have so many rows that their sums
-// have several parts.
+// Sizes are small, because each difference computes two layers. Norm cases with many rows have more
+// than one partial sum.
 static const char *const cases[] = {
     "layer-f32-b2-h2-n5-d4-m6",
     "layer-f32-b2-h4-hkv2-n5-d4-dv3-m6-mo7-biases",
@@ -44,10 +44,11 @@ static const char *const cases[] = {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-// The subject of a gradient: a tensor of the case, or one of its arrays with a number a head.
+// The inputs that have gradients: a tensor of the case, or one of its arrays with one number per
+// head.
 #define FIELD(name) offsetof(clattn_layer_backward_params, name)
 static const struct {
-    int tensor, host; // host: if tensor is negative
+    int tensor, host; // host: used if tensor is negative
     size_t field;
 } results[] = {{CASE_X, 0, FIELD(dx)},
                {CASE_Y, 0, FIELD(dy)},
@@ -73,7 +74,7 @@ struct gradients {
     struct case_data *data;
     struct case_arrays arrays;
     struct guarded dout_array, got[RESULTS];
-    double *dout, *want[RESULTS]; // want: NULL: the case has none
+    double *dout, *want[RESULTS]; // want: NULL if the case has no such gradient
     clattn_layer_backward_params params;
 };
 
@@ -96,8 +97,8 @@ static void poison(double *x, int64_t rows, int64_t width, int64_t b, int from) 
     for (int64_t n = (b * rows + from) * width; n < (b + 1) * rows * width; n++) x[n] = NAN;
 }
 
-// Rows past the lengths are NaN: in dout and x, or in x and y. A row of x that is a key but no
-// query row stays.
+// Write NaN to rows past the lengths in dout and x, or in x and y. In self-attention, rows of x
+// that are keys but no query rows keep their numbers.
 static void hide(struct gradients *g) {
     const struct test_case *t = &g->data->test;
     for (int64_t b = 0; b < t->batch; b++) {
@@ -143,7 +144,7 @@ static void close_case(struct gradients *g) {
     free(g->dout);
 }
 
-// The loss whose gradients follow from dout. Unused rows have no part in it.
+// Loss whose gradient with respect to the result is dout. Rows past the lengths do not contribute.
 static double loss(const struct gradients *g) {
     const struct guarded_shape shape = case_shape(&g->data->test, CASE_OUT);
     struct case_result r = case_reference(g->data, CLATTN_TYPE_F32, NULL);
@@ -164,7 +165,7 @@ static double difference_of(const struct gradients *g, double *x) {
     return (above - below) / (2 * step);
 }
 
-// A number that the case stores in single precision.
+// Central difference for a number that the case stores as float.
 static double difference_of_float(const struct gradients *g, float *x) {
     const float step = 0x1p-14f, middle = *x, high = middle + step, low = middle - step;
     *x = high;
@@ -175,7 +176,7 @@ static double difference_of_float(const struct gradients *g, float *x) {
     return (above - below) / ((double)high - (double)low);
 }
 
-// Only some numbers of a large tensor are tested.
+// Step between the checked elements of a tensor, at most about 150.
 static int64_t every(int64_t count) {
     return count / 150 + 1;
 }
@@ -196,8 +197,8 @@ static bool is_finite_input(const struct gradients *g, int n, int64_t i) {
     return results[n].tensor < 0 || isfinite(g->data->input[results[n].tensor][i]);
 }
 
-// The rounding of the result, and of float32 sums of numbers of this size. Hidden rows are exactly
-// 0.
+// The bound covers the rounding of the result and of float32 sums. Gradients of hidden rows are
+// exactly 0.
 static void assert_result(const struct gradients *g, const char *name, int n) {
     const int64_t count = guarded_count(&g->got[n].view);
     double *got = calloc((size_t)count, sizeof *got), size = 1.0;
@@ -238,8 +239,8 @@ static void assert_bits(const struct gradients *g, const char *name, uint8_t *co
     }
 }
 
-// The forward call, into memory of the exact size that begins at an odd place, with the workspace
-// of the gradients.
+// Run the forward call. `kept` has exactly the required size and starts at an odd offset. Uses the
+// workspace of the gradients.
 static struct guarded forward_call(struct gradients *g, const char *name) {
     struct guarded_shape shape = {CLATTN_TYPE_F32, 1, {0}, LAYOUT_PADDED};
     clattn_layer_backward_params sizes = g->params;
@@ -268,8 +269,8 @@ static void assert_case(const char *name, clattn_projection projection) {
                           guarded_intact(&g.arrays.all[n], harness()->queue),
                       "%s: input %d changed", name, n);
     ck_assert_msg(guarded_intact(&g.arrays.out, harness()->queue), "%s: out was written", name);
-    // The same bits on the other queue, with a workspace of the exact size, and from the kept
-    // results.
+    // The same bits on the other queue, with a caller's workspace of exactly the required size, and
+    // from the kept state.
     uint8_t *first[RESULTS];
     for (int n = 0; n < RESULTS; n++)
         first[n] = g.want[n] ? guarded_bytes(&g.got[n], harness()->queue) : NULL;
@@ -302,8 +303,8 @@ START_TEST(clblast_agrees) {
 }
 END_TEST
 
-// Without rows the gradients of weights are 0, and tensors without numbers are not written. Buffers
-// contain 77 before.
+// Without rows the gradients of weights are 0, and empty tensors are not touched. Buffers hold 77
+// beforehand.
 enum { ROOM = 1 << 8, WIDTH = 4, HEADS = 2 };
 static cl_mem floats(float value) {
     float values[ROOM];
@@ -322,7 +323,7 @@ static void assert_floats(cl_mem buffer, int64_t count, const char *name) {
         ck_assert_msg(got[n] == (n < count ? 0.0f : 77.0f), "%s: element %d is %g", name, n, (double)got[n]);
 }
 
-// Without rows nothing is written. Without keys and bias the result is 0.
+// Without rows nothing is written. Without keys and biases the result is 0.
 static void assert_forward_of_zero(clattn_layer_backward_params *p) {
     const int64_t count = p->dout.shape[0] * p->dout.shape[1] * WIDTH;
     int64_t numbers;
@@ -371,7 +372,7 @@ START_TEST(sizes_of_zero) {
     const clattn_status status =
         clattn_layer_backward_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL);
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
-    // Without keys or rows, all gradients are 0.
+    // Without keys or rows every gradient is 0.
     for (int i = 0; i < 6; i++) assert_floats(to[i], counts[i], "sizes of zero");
     assert_forward_of_zero(&p);
     for (int i = 0; i < 6; i++) clReleaseMemObject(to[i]);

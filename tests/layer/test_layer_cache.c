@@ -1,8 +1,8 @@
-// test_layer_cache.c: a layer over keys that were computed before. A causal layer over all rows
-// must equal clattn_layer_kv_enqueue of the first rows and a layer on the others. The other layer
-// has the first keys as a past, or appends to their cache: dense, in pages, or of packed sequences.
-// Also ready keys with explicit positions. The numbers of the layer over all rows are tested
-// elsewhere.
+// test_layer_cache.c: a layer with keys that were computed earlier. A causal layer over all rows
+// must equal clattn_layer_kv_enqueue of the first rows, followed by a layer on the other rows. The
+// first rows are a past, or the layer appends to their cache, which is dense, paged or packed. Also
+// tests keys that are ready with explicit positions. The layer over all rows is checked by other
+// suites.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -21,7 +21,7 @@ static struct test_case base(const char *name, clattn_type type) {
     test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     test.rope.layout = CLATTN_ROPE_HALF;
     test.rope.position = 7;
-    test.hosts |= CASE_HOST_BIT(CASE_SINKS); // beside the layer's own rows and tables
+    test.hosts |= CASE_HOST_BIT(CASE_SINKS); // sinks are a host array beside the layer's own tables
     test.device_sinks = true;
     return test;
 }
@@ -52,7 +52,7 @@ static void run_layer(const clattn_layer_params *p) {
 }
 
 // Compute the keys and values of rows [0, count) of the layer's x. They become the first rows of k
-// and v [B, Hkv, ...].
+// and v, [B, Hkv, ...].
 static void make_keys(const clattn_layer_params *p, int64_t count, clattn_tensor k, clattn_tensor v) {
     const clattn_layer_kv_params made = {.y = rows_of(p->x, 1, 0, count),
                                          .wk = p->wk,
@@ -69,7 +69,7 @@ static void make_keys(const clattn_layer_params *p, int64_t count, clattn_tensor
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
 }
 
-// Compare the last rows of `whole`, [B, ROWS, M], with [.., REST, M].
+// Compare the last rows of the complete result, [B, ROWS, M], with `rest`, [.., REST, M].
 static void assert_rest(const struct case_arrays *a, const struct guarded *rest, double most) {
     double *whole = read_all(&a->out, "out"), *got = read_all(rest, "the rest");
     const int64_t m = a->out.view.shape[2];
@@ -83,7 +83,7 @@ static void assert_rest(const struct case_arrays *a, const struct guarded *rest,
     free(got);
 }
 
-// One run over all rows, with which the others are compared.
+// Run the layer over all rows, as the reference for the other runs.
 static struct case_data *run_whole(const struct test_case *test, struct case_arrays *a) {
     struct case_data *data = case_make(test);
     case_bind(data, harness_place(), a);
@@ -95,8 +95,8 @@ static double limit_of(clattn_type type) {
     return type == CLATTN_TYPE_F32 ? 1e-5 : type == CLATTN_TYPE_F16 ? 1e-2 : 8e-2;
 }
 
-// A past in tensors of its own, with RoPE in the projections (0), after a norm (1), and with
-// lengths (2).
+// The past has its own tensors. The projections apply RoPE (0, 3), a norm comes first (1), or
+// lengths are set (2).
 START_TEST(past_before_made_keys) {
     struct test_case test = base("past", _i == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32);
     if (_i == 1) test.norm = CLATTN_NORM_HEADS;
@@ -119,7 +119,7 @@ START_TEST(past_before_made_keys) {
 }
 END_TEST
 
-// The first rows are a past. The others are in a cache behind it, to which the layer appends.
+// The first rows are stored in a past. The others follow in a cache, to which the layer appends.
 START_TEST(appends_behind_a_past) {
     struct test_case test = base("append behind a past", CLATTN_TYPE_F32);
     const int64_t first = PAST - 5;
@@ -148,7 +148,7 @@ START_TEST(appends_behind_a_past) {
 }
 END_TEST
 
-// The keys and values of the first rows, in a cache of any type.
+// Write the keys and values of the first rows to a cache of any type.
 static void fill_cache(const clattn_layer_params *whole, clattn_tensor k, clattn_tensor v) {
     static const int32_t first[] = {PAST, PAST};
     clattn_layer_params p = *whole;
@@ -163,7 +163,7 @@ static void fill_cache(const clattn_layer_params *whole, clattn_tensor k, clattn
     guarded_release(&start);
 }
 
-// Only the last row, whose keys are already in the cache.
+// Repeat the last row, whose keys are already in the cache.
 static void assert_ready(const clattn_layer_params *p, const struct guarded *out, double most) {
     struct guarded last = memory(p->x.type, BATCH, 1, 48, 0);
     clattn_layer_params ready = *p;
@@ -181,9 +181,9 @@ static void assert_ready(const clattn_layer_params *p, const struct guarded *out
     guarded_release(&last);
 }
 
-// The layer's own rows go to the cache, behind the earlier ones. The projections write them, in two
-// types and layouts, with RoPE; after a norm; into another type; with an option that differs
-// between items. The plan says which step writes them.
+// The layer appends its own rows to the cache after earlier rows. The projections write to the
+// cache themselves (0, 2, 5: with both RoPE layouts and without RoPE). They cannot do so with a
+// norm (1), a cache of another type (3), or query lengths (4). The plan says which.
 START_TEST(appends_what_it_makes) {
     static const int32_t lengths[] = {ROWS, ROWS}, rows[] = {REST, REST};
     struct test_case test = base("append", _i == 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32);
@@ -219,7 +219,7 @@ START_TEST(appends_what_it_makes) {
 }
 END_TEST
 
-// The number of launches of a recorded step.
+// Returns the number of launches in a recorded step.
 static size_t launches_of(const clattn_layer_params *p) {
     clattn_recording *r = NULL;
     ck_assert_int_eq(clattn_recording_begin(harness()->context, harness()->queue, &r), CLATTN_OK);
@@ -232,14 +232,14 @@ static size_t launches_of(const clattn_layer_params *p) {
     return launches;
 }
 
-// Layers over Hadamard-transformed caches, also of lossy types. New rows are transformed after
-// RoPE; with a norm (1) its pass leaves RoPE to attention. Transformed keys need one launch more,
-// unless attention applies RoPE to q. Transformed values need one more.
+// Layers over Hadamard-transformed caches, also of lossy types. New keys are stored with RoPE
+// applied. With a norm (1), attention applies RoPE instead of the norm's pass. Transformed keys
+// cost an extra launch unless attention applies RoPE to q. Transformed values cost one.
 START_TEST(rotated_caches) {
     enum { WIDE = 32 };
     static const struct {
         clattn_type kept;
-        double most; // of out
+        double most; // largest error of out
     } types[] = {
         {CLATTN_TYPE_F32, 1e-5}, {CLATTN_TYPE_F16, 1e-2}, {CLATTN_TYPE_Q8_0, 3e-2}, {CLATTN_TYPE_Q4_0, 0.8}};
     static const int32_t first[] = {PAST, PAST};
@@ -263,7 +263,7 @@ START_TEST(rotated_caches) {
     assert_rest(&a, &out, types[_i].most);
     assert_ready(&p, &out, types[_i].kept == CLATTN_TYPE_F32 ? 1e-5 : types[_i].most);
     const size_t both = launches_of(&p);
-    assert_rest(&a, &out, types[_i].most); // replayed
+    assert_rest(&a, &out, types[_i].most); // of the replay
     p.kv.v_rotation = 0;
     ck_assert_uint_eq(launches_of(&p) + 1, both);
     p.kv.k_rotation = 0;
@@ -287,8 +287,8 @@ static struct guarded pack_rows(const struct case_data *data, int64_t first, int
     return to;
 }
 
-// Pages of each item in turn, [pages, Hkv, PAGE, D]. Items are items of a dense batch, or packed
-// sequences.
+// Pages alternate between the items, [pages, Hkv, PAGE, D]. Items are those of a dense batch, or
+// packed sequences.
 START_TEST(appends_to_pages) {
     enum { BLOCKS = (ROWS + PAGE - 1) / PAGE };
     static const int32_t lengths[] = {ROWS, ROWS}, first[] = {PAST, PAST}, cu[] = {0, REST, BATCH * REST},
@@ -307,7 +307,7 @@ START_TEST(appends_to_pages) {
     clattn_layer_params p = a.layer;
     p.kv.k = k.view, p.kv.v = v.view, p.append = true;
     p.kv.block_table = table.view, p.kv.page_size = PAGE;
-    // The layer appends the first rows itself, and later the others.
+    // The layer first appends the first rows, and then the rest.
     for (int n = 0; n < 2; n++) {
         struct guarded *to = n ? &out : &start;
         p.x = rows_of(a.layer.x, 1, n ? PAST : 0, n ? REST : PAST), p.out = to->view;
@@ -330,8 +330,8 @@ START_TEST(appends_to_pages) {
 }
 END_TEST
 
-// Keys that were computed before, and queries of a ragged batch, whose RoPE positions count inside
-// their sequences.
+// Keys that were computed earlier, with queries of a ragged batch. RoPE counts positions within
+// each sequence.
 START_TEST(ready_keys) {
     struct test_case test = base("ready", CLATTN_TYPE_F32);
     test.ready = true, test.rope.position = 0;
@@ -367,7 +367,7 @@ START_TEST(ready_keys_of_sequences) {
 }
 END_TEST
 
-// Layers on packed sequences, compared with the reference of a dense batch with such lengths.
+// Layers on packed sequences, compared with the reference of a dense batch with the same lengths.
 START_TEST(sequences) {
     static const char *const names[] = {
         "layer-bf16-b3-h4-hkv2-n9-nkv21-d16-m48-causal-native-my40-biases-qlen9:0:4-kvlen21:5:4-ropehalf-"
@@ -386,8 +386,8 @@ static bool hear(void *launches, double done) {
     return true;
 }
 
-// A step of a decoder on a CPU has three launches: the projections, attention, the output
-// projection. A cache of another type needs one more for appending.
+// Launches of a decoder step on a CPU: the projections, attention, the output projection. A cache
+// of another type adds the append.
 START_TEST(launches_of_a_step) {
     struct test_case test = base("launches", CLATTN_TYPE_F32);
     const clattn_type kept = _i ? CLATTN_TYPE_BF16 : test.q_type;
@@ -415,9 +415,9 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("layer_cache");
     TCase *results = harness_add(suite, "results", (const TTest *const[]){appends_behind_a_past, NULL});
-    tcase_add_loop_test(results, past_before_made_keys, 0, 3);
-    tcase_add_loop_test(results, appends_what_it_makes, 0, 6);
-    tcase_add_loop_test(results, rotated_caches, 0, 4);
+    harness_add_loop(results, past_before_made_keys, 3);
+    harness_add_loop(results, appends_what_it_makes, 6);
+    harness_add_loop(results, rotated_caches, 4);
     tcase_add_loop_test(results, appends_to_pages, 0, 2);
     tcase_add_loop_test(results, launches_of_a_step, 0, 2);
     tcase_add_loop_test(results, ready_keys, 1, 2);

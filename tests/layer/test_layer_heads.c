@@ -1,6 +1,6 @@
-// test_layer_heads.c: the steps of a layer on heads other than attention. They are norms of q and k
-// with and without RoPE, gates, and keys and values that a call of their own computes. Refusals are
-// in test_errors_layer.c. Cases: tests/cases/layer_heads.txt.
+// test_layer_heads.c: per-head operations of a layer around attention: norms of q and k with and
+// without RoPE, gates, and keys and values from a separate call. Rejected calls are in
+// test_errors_layer.c. Cases: tests/cases/layer_heads.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -16,7 +16,7 @@ static struct test_case base(const char *name) {
     return test;
 }
 
-// A key bias changes no weight of a plain layer; after a norm it does. The raw scores show
+// A key bias changes no weight of a plain layer, but does after a norm. The raw scores show
 // differences that the softmax would hide.
 static struct test_case seen(const char *name) {
     struct test_case test = base(name);
@@ -25,7 +25,7 @@ static struct test_case seen(const char *name) {
     return test;
 }
 
-// A gate with a large argument is open or closed, and never NaN.
+// A gate with a large bias is fully open or shut, and never NaN.
 START_TEST(gates_that_are_shut) {
     struct test_case test = seen("shut gates");
     test.gate = CASE_GATE_HEADS, test.gate_bias = true;
@@ -45,7 +45,7 @@ START_TEST(gates_that_are_shut) {
 }
 END_TEST
 
-// A row of zeros has no direction: it stays 0.
+// The norm of a row of zeros is 0.
 START_TEST(a_row_of_zeros) {
     for (int how = CLATTN_NORM_HEADS; how < CLATTN_NORM_COUNT; how++) {
         struct test_case test = seen("zeros");
@@ -62,7 +62,7 @@ START_TEST(a_row_of_zeros) {
 }
 END_TEST
 
-// Keys of a cache as integers with scales: a layer treats them like attention does.
+// int8 keys with scales from a cache: the layer must equal attention on the same cache.
 START_TEST(keys_as_integers) {
     struct test_case attend = {.batch = 2, .heads = 4, .kv_heads = 2, .n_q = 3, .n_kv = 40, .head_dim = 16};
     attend.kv_type = CLATTN_TYPE_I8;
@@ -110,7 +110,7 @@ static size_t workspace_of(struct test_case test) {
     return bytes;
 }
 
-// The norm, and RoPE after it, work in place. Keys that exist already need no workspace.
+// The norm and the RoPE after it run in place. Keys that are ready need no workspace.
 START_TEST(no_copies) {
     struct test_case test = base("copies"), turned = test, yarn = test, ready = test, plain = test;
     plain.norm = CLATTN_NORM_NONE;

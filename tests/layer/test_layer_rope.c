@@ -1,7 +1,7 @@
-// test_layer_rope.c: RoPE inside the layer, which the native projections apply to their results.
-// Every layout, head size, width and position that selects a path, and cases that cannot be fused.
-// The raw scores show differences that the softmax would hide. RoPE of attention is in test_rope.c.
-// Cases: tests/cases/layer_rope.txt.
+// test_layer_rope.c: RoPE inside the layer, where native projections apply RoPE as they write the
+// heads: every layout, head size, width and position, fused or not. The raw scores show differences
+// that the softmax would hide. RoPE in attention calls is in test_rope.c. Cases:
+// tests/cases/layer_rope.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -37,7 +37,7 @@ static size_t workspace_of(struct test_case test, clattn_rope_layout layout) {
     return bytes;
 }
 
-// A fused layer needs no RoPE'd copies; one that cannot be fused has them.
+// Fused RoPE needs no rotated copies. RoPE that cannot be fused needs them.
 START_TEST(no_copies) {
     for (int64_t rows = 9; rows <= 70; rows += 61) {
         const struct test_case fused = turned("fused", rows, 64), apart = turned("apart", rows, 25);

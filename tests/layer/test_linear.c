@@ -1,6 +1,6 @@
-// test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias and views,
-// by native kernels and by CLBlast. Also plan, workspace, prepare, wait lists, sizes of zero.
-// Refusals are in test_errors_linear.c. Cases: tests/cases/linear.txt.
+// test_linear.c: one projection with random numbers: rows, odd sizes, storage types, bias, views,
+// native and CLBlast. Also the call's plan, workspace, prepare, wait lists and sizes of zero.
+// Rejected calls are in test_errors_linear.c. Cases: tests/cases/linear.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -11,8 +11,8 @@
 static const struct test_case ordinary = {
     .op = CASE_LINEAR, .name = "ordinary", .batch = 2, .n_q = 9, .width = 67, .head_dim = 45, .biases = 1};
 
-// One batch item, one row of x and one row of w that repeat by strides of 0 have the results of
-// copies.
+// A batch item, a row of x or a row of w that is repeated by a stride of 0 leads to the same result
+// as copies.
 START_TEST(repeated_inputs) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = ordinary;
@@ -44,7 +44,7 @@ START_TEST(repeated_inputs) {
 }
 END_TEST
 
-// A row of NaN in x makes only its own row of out NaN, in every kernel.
+// A row of NaN in x becomes a row of NaN in out, and reaches no other row, with every projection.
 START_TEST(nan_stays_in_its_row) {
     for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
         struct test_case test = ordinary;
@@ -64,23 +64,23 @@ START_TEST(nan_stays_in_its_row) {
 }
 END_TEST
 
-// Rows that are difficult as integers or as terms: a huge number beside others, numbers near the
-// smallest, blocks and rows of zeros, NaN and infinities.
+// Rows that are hard to convert to integers or to split into terms: one huge number, numbers near
+// the smallest float, blocks and rows of zeros, NaN and infinities.
 enum hard { HARD_HUGE, HARD_TINY, HARD_ZEROS, HARD_NAN, HARD_INFINITE, HARD_COUNT };
 static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
     for (int64_t i = 0; i < rows * width && what == HARD_TINY; i++) x[i] *= 0x1p-115;
     for (int64_t i = 0; i < rows * width && what == HARD_ZEROS; i++)
         if (i / 32 % 3 != 1 || i / width == 1) x[i] = 0;
-    const int64_t at = (rows - 1) * width + width / 2; // of the last row
+    const int64_t at = (rows - 1) * width + width / 2; // in the last row
     if (what == HARD_HUGE) x[at] = 0x1p60;
     if (what == HARD_NAN) x[at] = (double)NAN;
     if (what == HARD_INFINITE) x[at] = (double)-INFINITY;
 }
 
-// Element m of row r by its definition, and the allowed error of integers
-// (linear_few_lanes_integers.clh). Each number of a block has an error of half a step: at most the
-// largest / 4161536, or / 32512 with 16-bit x, and 2^-121. Each of K products and sums also rounds
-// once, as do a block's scale and the result.
+// Returns element m of row r in double precision, and the error bound of integer kernels
+// (linear_few_lanes_integers.clh). Converting x to integers is off by half a step per number. A
+// step is the block's largest number / 4161536 (16-bit x: / 32512), plus 2^-121. All K products and
+// sums, each block's scale and the result also round once in float32.
 static double hard_element(const struct case_data *data, int64_t r, int64_t m, double *bound) {
     const struct test_case *t = &data->test;
     const bool f32 = t->q_type == CLATTN_TYPE_F32;
@@ -94,21 +94,21 @@ static double hard_element(const struct case_data *data, int64_t r, int64_t m, d
         }
         steps += (most / (f32 ? 4161536.0 : 32512.0) + 0x1p-121) * weights;
     }
-    // A number of q4_1, or one with a zero point, is the sum of two numbers, whose size counts.
+    // For q4_1 and for zero points a number is a sum of two terms, whose sizes count.
     const double offsets = t->matrix_type == CLATTN_TYPE_Q4_1 || t->zeros ? 32 : 1;
     *bound = steps * offsets + (double)(t->width + 8) * 0x1p-24 * sizes * offsets +
              (f32 ? 0x1p-24 : 0x1p-8) * fabs(y) + 0x1p-130;
     return y;
 }
 
-// Returns the one of the suite's tuned rows that belongs to this kernel.
+// Returns true if the suite's tuned row for this kernel requests integer products.
 static bool row_asks_for_integers(const char *kernel) {
     const char *rows = getenv("CLATTN_TEST_ROWS"), *row = rows ? strstr(rows, kernel) : NULL,
                *asks = row ? strstr(row, "DOT_I8") : NULL;
     return asks && asks < row + strcspn(row, "|\n");
 }
 
-// The result of the call.
+// Run the projection and return its result.
 static struct case_result projected(const struct case_arrays *a) {
     ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &a->linear, 0, NULL, NULL) ==
               CLATTN_OK);
@@ -144,7 +144,7 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
     for (int64_t n = 0; n < rows * test.head_dim; n++) {
         double bound;
         const double y = hard_element(data, n / test.head_dim, n % test.head_dim, &bound), is = got.out[n];
-        // The two parts of a number of q4_1 may be infinities of both signs.
+        // For q4_1 the two terms of a number may be infinities of opposite signs.
         const bool good = isnan(y)                            ? isnan(is)
                           : isinf(y) && w == CLATTN_TYPE_Q4_1 ? !isfinite(is)
                           : isinf(y)                          ? is == y
@@ -158,7 +158,7 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
     case_free(data);
 }
 
-// Widths of parts of a vector, of whole vectors, and of more than the integers that are kept at
+// Widths of a part of a vector, of whole vectors, and more than the kernel keeps as integers at
 // once.
 START_TEST(hard_blocks) {
     static const clattn_type of_x[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16},
@@ -166,17 +166,17 @@ START_TEST(hard_blocks) {
     static const int64_t widths[] = {32, 96, 128, 576, 2112}, rows[] = {1, 2, 40, 3, 5, 131};
     for (int n = 0; n < HARD_COUNT * 2 * 4 * 5; n++) {
         const int x = n / HARD_COUNT % 2, w = n / HARD_COUNT / 2 % 4, r = (n + n / 5) % 6;
-        // Each row count, type of x and type of W is a kernel. A shortened run has a third of them,
-        // with all row counts.
+        // Each row count, type of x and type of W compiles another kernel. A shortened suite runs a
+        // third of them, with all row counts.
         if (harness_every() > 1 && (x + w + r) % 3 != 0) continue;
         hard_rows((enum hard)(n % HARD_COUNT), of_x[x], of_w[w], rows[r], widths[n / HARD_COUNT / 8]);
     }
 }
 END_TEST
 
-// Numbers in x or W that terms cannot hold are multiplied as floats. Each row of the result (or
-// column, for W) must have the error of float32, or of a bfloat16 result, also beside others that
-// terms hold. An engine may treat terms and products below 2^-126 as 0.
+// Lines (rows of x, or of W with `of_w`) that cannot be split into bfloat16 terms are multiplied as
+// floats. Each line of the result must have float32 precision, or that of a bfloat16 result, also
+// next to lines that can be split. A matrix engine may flush terms and products below 2^-126.
 static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w) {
     struct case_arrays arrays;
     const struct test_case test = {.op = CASE_LINEAR,
@@ -193,7 +193,7 @@ static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w)
     struct case_data *data = case_make(&test);
     double *const hard = of_w ? data->matrix[LAYER_Q] : data->x;
     make_hard(what, (of_w ? m : n) / 2, width, hard);
-    const bool terms = (of_w ? w : x) == CLATTN_TYPE_F32; // a bfloat16 would lose digits
+    const bool terms = (of_w ? w : x) == CLATTN_TYPE_F32; // bfloat16 would lose digits
     for (int64_t i = 0; i < (of_w ? m : n) / 2 * width && what == HARD_TINY; i++)
         hard[i] *= terms ? 0x1p-3 : 0x1p15;
     case_bind(data, harness_place(), &arrays);
@@ -222,13 +222,14 @@ static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w)
 START_TEST(hard_terms) {
     static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16};
     for (int n = 0; n < HARD_COUNT * 2 * 3; n++)
-        if (harness_every() <= 1 || n / HARD_COUNT < 2) // a shortened run has only float32
+        if (harness_every() <= 1 || n / HARD_COUNT < 2) // a shortened suite runs only float32
             check_terms((enum hard)(n % HARD_COUNT), types[n / HARD_COUNT / 2 == 1],
                         types[n / HARD_COUNT / 2 == 2], n / HARD_COUNT % 2);
 }
 END_TEST
 
-// An infinite scale of W times the block's zeros is NaN, in one column, in every kernel.
+// An infinite scale of W: multiplied by the block's zeros it is NaN, in one column, with every
+// kernel.
 START_TEST(infinite_scale) {
     static const clattn_type of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
     for (int n = 0; n < 3; n++) {
@@ -242,7 +243,7 @@ START_TEST(infinite_scale) {
                                        .matrix_type = of_w[n],
                                        .projection = CLATTN_PROJECTION_NATIVE};
         struct case_data *data = case_make(&test);
-        data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // the scale of its block is no float16
+        data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // the block's scale overflows float16
         case_bind(data, harness_place(), &arrays);
         struct case_result got = projected(&arrays);
         for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
@@ -281,7 +282,7 @@ START_TEST(hostile_scales) {
         test.n_q = n < 4 ? 1 : 40;
         struct case_data *data = case_make(&test);
         double *w = data->matrix[LAYER_Q];
-        w[11 * test.width + 5] = 1e9; // its scale is no float16
+        w[11 * test.width + 5] = 1e9; // the scale overflows float16
         w[3 * test.width + 7] = (double)NAN;
         for (int64_t k = 0; k < test.width; k++) w[7 * test.width + k] = 0;
         case_bind(data, harness_place(), &arrays);
@@ -307,9 +308,9 @@ START_TEST(hostile_scales) {
 }
 END_TEST
 
-// Numbers above 0 times an infinite scale are infinity, also at the end of a row inside a vector;
-// no NaN comes from the numbers behind the row. With a scale for which integer sums would leave
-// float32, results must be right.
+// Positive numbers times an infinite scale are infinity, also if a row ends inside a vector. The
+// padding after the row must not make the result NaN. With the large scale a sum of integers would
+// overflow float32 before scaling, and the result must be right.
 START_TEST(infinity_at_a_tail) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = scaled(CLATTN_TYPE_I4, n / 2 ? 160 : 66, 1, false, n % 2 ? 40 : 1);
@@ -344,7 +345,8 @@ START_TEST(infinity_at_a_tail) {
 }
 END_TEST
 
-// If `projection` is AUTO, both libraries may be chosen; the kernel must belong to the chosen one.
+// Fail unless the plan has this projection and kernel. With AUTO either projection may be chosen,
+// but the kernel must belong to it.
 static void expect_choice(const struct test_case *test, clattn_projection projection, const char *kernel) {
     struct case_arrays arrays;
     clattn_linear_choice choice = {0};
@@ -370,7 +372,7 @@ static void expect_choice(const struct test_case *test, clattn_projection projec
     case_free(data);
 }
 
-// The kernel of many rows: the one that the suite's rows name, or the device's.
+// Returns the kernel expected for many rows: the one in CLATTN_TEST_ROWS, or the device's default.
 static const char *kernel_of_many(void) {
     const clattn_capabilities *of = clattn_context_capabilities(harness()->context);
     const char *named = getenv("CLATTN_TEST_ROWS");
@@ -416,8 +418,8 @@ START_TEST(prepare_compiles_all) {
 }
 END_TEST
 
-// A workspace of exactly the requested size, and a larger one. CLBlast needs one for all types but
-// float32.
+// A workspace of exactly the required size, and a larger one. CLBlast needs a workspace for every
+// type except float32.
 START_TEST(workspace) {
     if (!harness_has_clblast()) return;
     for (int n = 0; n < 6; n++) {
@@ -447,8 +449,8 @@ START_TEST(workspace) {
 }
 END_TEST
 
-// A user event delays the call, and the call's event completes after the result, on both kinds of
-// queue.
+// A user event blocks the call, and the call's own event completes after the result, on both kinds
+// of queue.
 static void wait_on(cl_command_queue queue, clattn_projection projection) {
     struct test_case test = ordinary;
     struct case_arrays arrays;
@@ -471,7 +473,7 @@ START_TEST(wait_lists) {
 }
 END_TEST
 
-// Nothing is compiled or measured either, so this test comes first.
+// Sizes of zero compile and measure nothing, so this test must run first.
 START_TEST(sizes_of_zero) {
     clattn_context_stats before, after;
     clattn_context_get_stats(harness()->context, &before);

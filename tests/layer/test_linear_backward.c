@@ -1,7 +1,6 @@
-// test_linear_backward.c: the gradients of one projection, compared with sums in double. By
-// clattn's kernels and by CLBlast, with few and many rows, in all types and layouts, each result
-// separately and together. Also a workspace of exactly the stated size, sizes of zero, and
-// refusals.
+// test_linear_backward.c: gradients of one projection, compared with sums in double precision. Runs
+// clattn's kernels and CLBlast, few and many rows, all types and layouts, each result alone and all
+// together. Also a workspace of exactly the stated size, sizes of zero, and rejected calls.
 #include <string.h>
 
 #include "support/arrays.h"
@@ -50,8 +49,8 @@ static void close_case(gradients *g) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_release(all[i]);
 }
 
-// Number `at` of a result (0: dx, 1: dw, 2: db) in double. *of: the sum of the magnitudes of its
-// addends.
+// Returns element `at` of a result (0: dx, 1: dw, 2: db) in double precision, and in *of the sum of
+// absolute values.
 static double want_of(const gradients *g, int which, int64_t at, double *of) {
     const double *x = g->x.values, *w = g->w.values, *d = g->dout.values;
     double sum = 0;
@@ -109,7 +108,7 @@ START_TEST(agrees) {
 }
 END_TEST
 
-// Without rows dw and db are 0, and dx has no numbers.
+// Without rows dw and db are 0, and dx is empty.
 START_TEST(no_rows) {
     struct random r = {1};
     gradients g = open_case(0);

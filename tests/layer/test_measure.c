@@ -1,9 +1,9 @@
-// test_measure.c: the measurement of the faster library for projections. It happens only on
-// request, once, and the cache folder keeps its result. Its outcome depends on the device. The
-// choice that follows from it is in test_plan.c. POSIX only.
+// test_measure.c: the measurement that chooses between native projections and CLBlast. It runs only
+// on request, once, and its result is stored in the cache folder. Which one is faster depends on
+// the device. The choice that follows is in test_plan.c. POSIX only.
 //
 // Environment:
-//   CLATTN_TEST_NO_CLBLAST  1: the library has no CLBlast, and nothing can be measured
+//   CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
 #include "support/harness.h"
 
 #include <pthread.h>
@@ -15,8 +15,8 @@
 
 static char folder[] = "/tmp/clattn-measure-XXXXXX";
 
-// Counts the log lines of measurements: one for each size. Only refusals that a test expects are
-// errors.
+// Count the log lines of measurements. There is one line per size. The only errors allowed are
+// refusals that a test expects.
 static void count_measurements(void *user, clattn_log_level level, const char *text) {
     if (level == CLATTN_LOG_ERROR && !strstr(text, "scale")) ck_abort_msg("logged as an error: %s", text);
     if (strstr(text, "measured")) __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
@@ -58,8 +58,7 @@ static clattn_linear_choice plan_linear(clattn_context *context) {
     return choice;
 }
 
-// Every function of a layer and of a projection, on a context with a folder that would keep a
-// result.
+// Call every layer and projection function, on a context with a cache folder.
 START_TEST(nothing_measures_unasked) {
     int measurements = 0;
     size_t bytes;
@@ -75,11 +74,11 @@ START_TEST(nothing_measures_unasked) {
 }
 END_TEST
 
-// Depends on the machine: if the rounds disagree, the next call measures again.
+// True if rounds disagreed, whatever the machine was doing. The next call then measures again.
 static bool unsure;
 
-// The callback of the first line stops the measuring thread until other threads have made their
-// calls.
+// The log callback blocks the measuring thread at its first line, until other threads have made
+// their calls.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -108,7 +107,7 @@ static void *measure_in_thread(void *context) {
     return clattn_context_measure(context) == CLATTN_OK ? context : NULL;
 }
 
-// Calls that need no result of the measurement: plans, and compilation.
+// Calls that do not wait for the measurement: plans as before, and calls that compile kernels.
 static void call_meanwhile(clattn_context *context) {
     clattn_layer_params p = layer_of(CLATTN_TYPE_F32, 1);
     p.projection = CLATTN_PROJECTION_NATIVE;
@@ -153,7 +152,7 @@ START_TEST(once_a_device) {
     ck_assert_str_eq(message, "");
     clattn_context_destroy(context);
 
-    // Another context finds the result in the folder.
+    // Another context reads the result from the folder.
     int more = 0;
     context = open_context(folder, NULL, &more);
     const clattn_linear_choice again = plan_linear(context);
@@ -200,7 +199,7 @@ static clattn_projection choice_of(const char *cache) {
     return choice.projection;
 }
 
-// Tuned rows of the caller that select other kernels, or slow ones, do not change the shared
+// Tuned rows of the caller that force another kernel, or a slow one, must not change the stored
 // measurement.
 START_TEST(own_rows_stay_out) {
     static const char *const rows[] = {

@@ -1,4 +1,4 @@
-// test_models.c: one attention layer each of MiniLM and SmolLM2, compared with the stored results.
+// test_models.c: one attention layer each of MiniLM and SmolLM2, compared with stored results.
 // Random layers are in test_layer.c. Needs CLATTN_TEST_DATA, the folder of the .npy and
 // .safetensors files.
 #include "support/harness.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The error that a float32 implementation keeps.
+// Tolerances that float32 implementations meet.
 #define OUT_TOLERANCE 1e-5
 #define WEIGHTS_TOLERANCE 2e-6
 
@@ -26,11 +26,10 @@ static void replace(double **values, const char *file, const char *tensor) {
     *values = load(file, tensor).values;
 }
 
-// Rows [B, heads, N, size] (heads may be 1). Rows of batch item b from lengths[b] on are
-// meaningless.
+// Results [B, heads, N, size] (heads may be 1). Rows of item b from lengths[b] on are padding.
 struct stored {
     const double *got, *want;
-    const double *lengths; // NULL: every row counts
+    const double *lengths; // NULL: all rows are compared
     int64_t batch, heads, n, size;
     double tolerance;
 };
@@ -67,7 +66,7 @@ static void check(const struct case_data *data, const char *model, const double 
     model_free(&weights);
 }
 
-// With the weights (unfused), without them (planner's choice), and with each kernel by name.
+// With weights (unfused), without weights (the planner's kernel), and with each kernel by name.
 static void check_kernels(struct case_data *data, const char *model, const double *lengths) {
     data->test.weights = true;
     check(data, model, lengths);

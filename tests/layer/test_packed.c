@@ -1,7 +1,7 @@
-// test_packed.c: weights packed once, projections on tiles (emulated here; test_tiles.c has AMX's
-// instructions) and split float32. Right at every size, equal with packed and unpacked weights, and
-// as exact as multiply-adds. Numbers that terms cannot hold use multiply-adds. Weights packed for
-// something else are refused.
+// test_packed.c: weights that are packed once, projections on matrix tiles (emulated here;
+// test_tiles.c has AMX's own instructions) and split float32. Results are right at every size,
+// identical with packed and unpacked weights, and as exact as multiply-adds. Numbers that terms
+// cannot represent use multiply-adds. Weights packed for another device or precision are refused.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -25,7 +25,7 @@ static void close_context(void) {
     clattn_context_destroy(context);
 }
 
-// Run a case by its name, on the given or the harness' context. With `taken` the kernel must be
+// Run a case by its name on `context` or the harness' context. With `taken`, the kernel must be
 // linear_matrix.
 static void assert_kernel(const struct case_arrays *a, bool taken) {
     clattn_linear_choice choice;
@@ -52,7 +52,7 @@ static double *run(struct case_data *data, bool taken) {
     return out;
 }
 
-// With packed weights and without: the same bits.
+// With packed and unpacked weights: the same bits.
 static void assert_both(struct test_case *test, bool taken) {
     double *out[2];
     char name[CASE_NAME_SIZE];
@@ -71,7 +71,7 @@ static void assert_both(struct test_case *test, bool taken) {
     free(out[1]);
 }
 
-// bf16 by bf16; float32 by float32, by bf16, and bf16 by float32.
+// bf16 by bf16; float32 by float32; float32 by bf16; bf16 by float32.
 static void set_types(struct test_case *t, int kind) {
     t->q_type = kind == 0 || kind == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
     t->matrix_type = kind == 0 || kind == 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
@@ -112,8 +112,8 @@ START_TEST(layouts) {
 }
 END_TEST
 
-// Heads of all sizes, RoPE inside the projections if whole heads fit a tile, and outside if not,
-// biases, cross-attention.
+// Heads of all sizes, RoPE fused if tiles hold whole heads and separate otherwise, biases,
+// cross-attention.
 START_TEST(layers) {
     static const char *const names[] = {
         "layer-bf16-b2-h4-hkv2-n40-d32-m96-causal-biases-ropehalf",
@@ -133,11 +133,11 @@ START_TEST(layers) {
 }
 END_TEST
 
-// Numbers that terms cannot hold, in the middle of tiles. The 32 x 32 blocks of `out` that depend
-// on them equal an exact call on linear_lanes. Every other element is finite and right.
+// Numbers that terms cannot represent, in the middle of tiles. The affected 32 x 32 blocks of out
+// equal an exact call on linear_lanes. Every other element is finite and right.
 static const struct {
     const char *name;
-    float x, w; // each replaces one element; 0: none
+    float x, w; // replaces one element; 0: unchanged
 } hard[] = {
     {"infinity in x", INFINITY, 0},
     {"infinity in w", 0, -INFINITY},
@@ -196,8 +196,7 @@ START_TEST(hard_numbers) {
                 const bool sees_x = hard[_i].x != 0.0f && r / 32 == ROW / 32;
                 const bool sees_w = hard[_i].w != 0.0f && c / 32 == COLUMN / 32;
                 const bool alone =
-                    // only its product is difficult
-                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f;
+                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only the product is hard
                 if (alone ? sees_x && sees_w : sees_x || sees_w)
                     ck_assert_msg(same(want, got), "%s, %d: [%d, %d] is %g, not %g", hard[_i].name, kind, r,
                                   c, got, want);
@@ -213,8 +212,8 @@ START_TEST(hard_numbers) {
 }
 END_TEST
 
-// Whole rows and columns of small numbers, whose products float32 holds and tiles do not. The
-// result must be right to float32's last bits.
+// Rows and columns of small numbers, whose products are normal in float32 but not in tiles. Results
+// are right to float32's last bits.
 START_TEST(small_products) {
     struct test_case t = {.op = CASE_LINEAR, .name = "small", .n_q = 40, .width = 96, .head_dim = 40};
     set_types(&t, 1);
@@ -231,8 +230,7 @@ START_TEST(small_products) {
                     const double p = data->x[r * 96 + k] * data->matrix[LAYER_Q][c * 96 + k];
                     sum += p, size += fabs(p);
                 }
-                // Below 2^-126 the step of float32 is constant, and 96 sums are off by half a step
-                // each.
+                // Below 2^-126 float32 has a fixed step. 96 sums may be off by half a step each.
                 const double error = fmax(fabs(got[r * 40 + c] - sum) - 0x1p-143, 0) / size;
                 worst = error > worst ? error : worst;
             }
@@ -243,7 +241,8 @@ START_TEST(small_products) {
 }
 END_TEST
 
-// The mean squared error relative to float64, with the same numbers: split must not exceed exact.
+// Squared error relative to the float64 result on the same numbers. Split must not have a larger
+// error than exact.
 static double error_of(const double *got, const struct case_data *data) {
     const struct test_case *t = &data->test;
     double error = 0, norm = 0;
@@ -282,7 +281,7 @@ START_TEST(no_less_exact) {
 }
 END_TEST
 
-// A progress callback of the packing: the reported share only grows, and ends at the whole.
+// Progress of packing: the reported fraction only grows, and ends at 1.
 static double told;
 static bool hear(void *user, double done) {
     *(bool *)user = *(bool *)user && done >= told && done <= 1.0;
@@ -317,6 +316,6 @@ int main(void) {
     Suite *suite = suite_create("packed weights");
     TCase *group = harness_add(suite, "packed", tests);
     tcase_add_checked_fixture(group, open_context, close_context);
-    tcase_add_loop_test(group, hard_numbers, 0, HARD);
+    harness_add_loop(group, hard_numbers, HARD);
     return harness_run(suite);
 }

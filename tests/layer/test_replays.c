@@ -1,7 +1,7 @@
 // test_replays.c: replays of fused recordings without synchronisation by the caller. Each replay
-// waits for the one before, on any queue and from any thread. Launches of more parts than 32 bits
-// count are fused into several. A queue lives while it is recorded. The results of replays are in
-// test_record.c.
+// waits for the previous one, on any queue and from any thread. Launches with more parts than 32
+// bits can count are fused into several launches. A queue is retained during recording. Results of
+// replays are in test_record.c.
 #include "support/harness.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static cl_command_queue open_queue(cl_command_queue_properties properties) {
     return queue;
 }
 
-// In-order queues, and an out-of-order queue if the device has such queues.
+// In-order queues, and one out-of-order queue if the device supports them.
 static void open_queues(cl_command_queue queues[QUEUES]) {
     for (int n = 0; n < QUEUES; n++)
         queues[n] =
@@ -38,8 +38,8 @@ static void close_queues(cl_command_queue queues[QUEUES]) {
     for (int n = 0; n < QUEUES; n++) clReleaseCommandQueue(queues[n]);
 }
 
-// Norms that each read the result of the previous one, recorded and fused. `got` has the rows of a
-// call of the last one.
+// A chain of norms, recorded and fused. Each norm reads the previous result. `want` has the result
+// of plain calls, `got` that of a replay.
 typedef struct norms {
     struct guarded x[NORMS + 1];
     clattn_recording *r;
@@ -75,7 +75,7 @@ static void norms_close(norms *c) {
     free(c->want), free(c->got);
 }
 
-// The rows equal those of the call, also after another replay: the launch resets its counters.
+// Replay results equal those of the calls, also after another replay, so the counters were reset.
 static void norms_check(norms *c) {
     const float none = 0.0f;
     ck_assert(guarded_read(&c->x[NORMS], harness()->queue, c->got));
@@ -145,8 +145,8 @@ static cl_ulong time_of(cl_event event, cl_profiling_info what) {
     return time;
 }
 
-// The first replay waits for a gate. By the device's clock, the others begin after the one before
-// has ended. The caller may release the queue of a replay at once.
+// The first replay waits for a gate. Each other replay starts after the previous one has ended, by
+// the device's clock. The caller may release a replay's queue at once.
 START_TEST(behind_the_one_before) {
     cl_command_queue queues[QUEUES];
     cl_event gate = harness_gate(), events[QUEUES];
@@ -156,7 +156,7 @@ START_TEST(behind_the_one_before) {
     for (int n = 0; n < QUEUES; n++)
         expect(clattn_recording_enqueue(c.r, queues[n], n == 0, n == 0 ? &gate : NULL, &events[n]), "replay");
     clReleaseCommandQueue(queues[0]);
-    enqueue_norms(&c); // time in which a replay that does not wait would run
+    enqueue_norms(&c); // time in which a replay without a wait would run
     harness_finish(harness()->queue);
     harness_expect(clSetUserEventStatus(gate, CL_COMPLETE), "clSetUserEventStatus");
     harness_expect(clWaitForEvents(QUEUES, events), "clWaitForEvents");
@@ -172,8 +172,7 @@ START_TEST(behind_the_one_before) {
 }
 END_TEST
 
-// Launches with 2.2 * 2^30 parts in total. Nothing runs: the test only looks at the sum of their
-// parts.
+// Launches with 2.2 * 2^30 parts in all. Nothing runs; only the sum of the parts is checked.
 START_TEST(more_parts_than_32_bits_count) {
     enum { PARTS = 6200000, LAUNCHES = 360 };
     const int64_t shape[] = {1, PARTS, 1};
@@ -203,7 +202,7 @@ static cl_uint references(cl_command_queue queue) {
     return count;
 }
 
-// A recording that is not ended, one that is ended, and one that is destroyed before its end.
+// A recording that never ends, that ends, and that is destroyed before its end.
 START_TEST(queues_are_retained) {
     cl_command_queue queue = open_queue(0);
     clattn_recording *r, *other;

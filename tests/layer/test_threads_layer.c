@@ -1,7 +1,7 @@
-// test_threads_layer.c: projections, layers and merges of several threads at once, with clattn's
-// own kernels and with CLBlast. On one context with a queue for each thread, and on contexts that
-// are created and destroyed at the same time. Elsewhere: attention (test_threads.c), and waiting
-// for builds (test_building.c).
+// test_threads_layer.c: projections, layers and merges in several threads at once, native and with
+// CLBlast. The threads share one context, each with its own queue, or create and destroy their own
+// contexts. Attention alone is in test_threads.c. Threads that wait for each other's builds are in
+// test_building.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -12,7 +12,7 @@
 
 enum { THREADS = 4 };
 
-// Each thread begins with another case, so that first uses overlap.
+// Each thread starts with a different case, so that first uses overlap.
 static const char *const names[] = {
     "linear-f32-b1-h2-n20-d32-m64-full-clblast", "layer-f32-b1-h2-n9-d32-m64-causal-native",
     "linear-bf16-b2-h2-n3-d16-m48-full-native",  "layer-f32-b2-h2-n12-d16-m32-full-clblast-biases",
@@ -23,12 +23,12 @@ static const char *const names[] = {
 struct worker {
     pthread_t thread;
     int number, rounds;
-    clattn_context *shared; // NULL: a new context in each round
+    clattn_context *shared; // NULL: a new context for each round
     pthread_barrier_t *start;
-    char why[512]; // "" without an error
+    char why[512]; // "" if all went well
 };
 
-// The last of the names: its keys in two halves, whose results are merged.
+// Run the last case with its keys in two halves, and merge both results.
 static clattn_status attend_in_halves(clattn_context *c, cl_command_queue queue, struct case_arrays *a,
                                       struct case_arrays *b) {
     clattn_attention_params *p[] = {&a->params, &b->params};
@@ -49,7 +49,7 @@ static bool one_call(struct worker *w, clattn_context *c, cl_command_queue queue
     if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) return true;
     test.seed += (uint64_t)w->number;
     struct case_data *data = case_make(&test);
-    struct place place = *harness_place(); // a case writes into it
+    struct place place = *harness_place(); // a copy, because a case writes into its place
     case_bind(data, &place, &arrays);
     case_bind(data, &place, &other);
     const clattn_status status = test.op == CASE_ATTEND ? attend_in_halves(c, queue, &arrays, &other)
@@ -88,7 +88,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-// Only the main thread may use Check's assertions, so a worker only notes an error.
+// Only the main thread may use Check's assertions, so workers record their failure in `why`.
 static void run_workers(clattn_context *shared, int rounds) {
     struct worker workers[THREADS] = {0};
     pthread_barrier_t start;
@@ -105,7 +105,7 @@ static void run_workers(clattn_context *shared, int rounds) {
         ck_assert_msg(workers[n].why[0] == '\0', "thread %d: %s", n, workers[n].why);
 }
 
-// Nothing is built yet when the threads begin.
+// No kernel is built when the threads start.
 START_TEST(one_context) {
     clattn_context *c = open_context(NULL);
     ck_assert_ptr_nonnull(c);
@@ -114,7 +114,7 @@ START_TEST(one_context) {
 }
 END_TEST
 
-// The last context clears CLBlast's cache, while other contexts begin.
+// The last thread to finish clears CLBlast's cache while others start.
 START_TEST(contexts_come_and_go) {
     run_workers(NULL, 2);
 }

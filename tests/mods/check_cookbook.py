@@ -1,5 +1,7 @@
-"""Every recipe of docs/cookbook.md compared with its meaning in NumPy, with and without a block
-mask of it.   check_cookbook.py BUILD
+"""Every recipe of docs/cookbook.md, compared with NumPy code for its meaning, with and without a
+block mask.
+
+   check_cookbook.py BUILD
 """
 import os
 import re
@@ -30,8 +32,8 @@ bias, products = (random.standard_normal(shape).astype(np.float32) for shape in 
 
 
 def near(places, sizes, window):
-    """True if key j is in the window around row i, which is moved to stay inside the picture. An
-    even window has one more before the row."""
+    """Returns true if key j is in the window around row i, shifted to lie inside the picture. An
+    even window has one more key before the row."""
     seen = np.ones((len(places[0]),) * 2, bool)
     for place, size, width in zip(places, sizes, window):
         first = np.clip(place - width // 2, 0, size - width)
@@ -50,7 +52,8 @@ def bits(numbers, first):
 
 
 def bucket(distance):
-    """transformers' relative_position_bucket of T5, both directions, 32 buckets, up to 128."""
+    """T5's relative_position_bucket of transformers: both directions, 32 buckets, distances up to
+    128."""
     far = 8 + (np.log(np.maximum(np.abs(distance), 1) / 8) / np.log(16) * 8).astype(int)
     return np.where(distance > 0, 16, 0) + np.where(np.abs(distance) < 8, np.abs(distance), np.minimum(far, 15))
 
@@ -60,7 +63,7 @@ picture, video = tiled((8, 8), (2, 2)), tiled((4, 6, 4), (1, 2, 2))
 in_tiles = np.ones((ROWS, ROWS), bool)
 in_tiles[:64, :64] = [[all(abs(min(max(a[n] // 2, 1), 2) - c[n] // 2) <= 1 for n in (0, 1)) for c in zip(*picture)] for a in zip(*picture)]
 frames = [place // size for place, size in zip(video, (1, 2, 2))]
-# The visible keys, or the changed score, of each recipe, and its buffers.
+# For each recipe: the visible keys or the resulting score, and its buffers.
 MEANS = {
     "Causal": (j <= i,),
     "Sliding window": ((j <= i) & (j > i - 6),),

@@ -1,5 +1,5 @@
-// mod_random.c: see mod_random.h. Integers may also overflow. There are no products of floats,
-// because a compiler may fuse them with a sum.
+// mod_random.c: see mod_random.h. Integers may overflow. Products of floats are absent, because a
+// compiler may contract a product and a sum.
 #include "mods/mod_random.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ static void put(struct writer *w, const char *text) {
     w->at += sprintf(w->at, "%s", text);
 }
 
-// In a form, $i, $f and $b become expressions, $n a number from 1 to 9, and $s the square of an
-// expression.
+// Replaces $i, $f and $b of a form by expressions, $n by a number from 1 to 9, and $s by the square
+// of an expression.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_leaf(struct writer *w, enum mod_random_kind kind) {

@@ -29,9 +29,7 @@ const struct mod_slope_text mod_slope_texts[] = {
     {"convert_float(score * 0.5f) * convert_float(i)", -3, 3},
     {"score * (float)(int)(score * 0.3f)", -3, 3},
     {"score * buffer0(i, (int)score)", -3, 3},
-    {"score + buffer1((int)abs(i - j)) /* of a\n distance */ // and no more\n"
-     " + 0.5f * score",
-     -3, 3},
+    {"score + buffer1((int)abs(i - j)) /* of a\n distance */ // and no more\n + 0.5f * score", -3, 3},
     {"score > 0 ? score * score : -score", -3, 3},
     {"score > 1 ? 3.0f : score < -1 ? 2.0f : score * score", -3, 3},
     {"2.0f * (j & 1 ? score : score < 0 ? 0.5f * score : score * score) - score", -3, 3},
@@ -157,7 +155,7 @@ const struct mod_slope_text mod_slope_texts[] = {
     {"native_sin(score)", -3, 3},
     {"native_sqrt(score)", 0.5, 3},
     {"native_tan(0.3f * score)", -3, 3},
-    // Nested ones, and the ready ones of mods.h.
+    // Nested functions, and the predefined texts of mods.h.
     {CLATTN_SCORE_MOD_SOFTCAP(20.0f), -60, 60},
     {"score - buffer1(h) * (float)abs(i - j)", -3, 3},
     {CLATTN_SCORE_MOD_DISTANCE_BIAS, -3, 3},

@@ -21,11 +21,12 @@ static int below(struct mod_texts *t, int n) {
 }
 static void put(struct writer *w, const char *text) {
     w->at += snprintf(w->at, (size_t)(w->end - w->at), "%s", text);
-    if (w->at >= w->end) w->at = (char *)w->end - 1; // too long: its brackets show that
+    // too long: detected later by unbalanced brackets
+    if (w->at >= w->end) w->at = (char *)w->end - 1;
 }
 
-// Replace $i, $u, $f and $b by expressions of one level less, and $s by a product of one with
-// itself. The marks $m and $n are an element of a buffer of integers, or of floats.
+// In a form, $i, $u, $f and $b become expressions of one level less, and $s a squared expression.
+// The names $m and $n become an integer or float element of a buffer.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_buffer(struct writer *w, bool of_floats, int depth) {
@@ -46,7 +47,7 @@ static void put_buffer(struct writer *w, bool of_floats, int depth) {
     put(w, of_floats ? "0.5f" : "3");
 }
 
-// The call's arguments, by the shape of the function; NULL: not made here.
+// The argument list of a function of this shape. NULL: not generated here.
 static const char *call_of(const mod_word *f, char kind) {
     static const char *const floats[] = {"", "($f)", "($f, $f)", "($f, $f, $f)"},
                              *const ints[] = {"", "($i)", "($i, $i)", "($i, $i, $i)"},
@@ -91,7 +92,7 @@ static void put_call(struct writer *w, char kind, int depth) {
     put(w, cla_mod_words[n].name), expand(w, form, depth);
 }
 
-// Constants and names of a type.
+// Append a constant or a name of this type.
 static void put_word(struct writer *w, mod_type type) {
     for (;;) {
         const size_t n = (size_t)below(w->t, (int)cla_mod_word_count);
@@ -158,7 +159,7 @@ static const char *const float_forms[] = {"$f + $f", "$f - $f",      "$f * $f", 
 static const char *const bool_forms[] = {"$i < $i",  "$f <= $f", "$u > $u",  "$i >= $f",
                                          "$i == $u", "$f != $f", "$b && $b", "$b || $b",
                                          "$f && $b", "$b || $f", "$i"};
-// Forms that exist only for scalars.
+// Forms that only the scalar translation supports.
 static const char *const odd_ints[] = {"convert_int_rtz((float)j * $f)",
                                        "convert_int_sat((float)j + $f)",
                                        "as_int($f)",
@@ -203,7 +204,7 @@ static void put_expression(struct writer *w, char kind, int depth) {
     }
     put(w, "(");
     if (depth <= 0)
-        expand(w, bool_forms[below(w->t, 6)], 0); // which contain no further ones
+        expand(w, bool_forms[below(w->t, 6)], 0); // these forms contain no further expressions
     else if (kind != 'b' && below(w->t, 2) == 0)
         put_call(w, kind, depth - 1);
     else if (odd && (kind == 'i' || kind == 'f'))
@@ -242,7 +243,7 @@ static void expand(struct writer *w, const char *form, int depth) {
     }
 }
 
-// Returns whether the text has a form for vectors of rows and of keys.
+// Returns true if the source has vector forms for every number of lanes.
 static bool is_for_vectors(const mod_source *source) {
     char why[MOD_WHY];
     bool all = true;

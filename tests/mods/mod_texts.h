@@ -1,6 +1,6 @@
 // mod_texts.h: random expressions from all words of the language of score_mod and mask_mod
-// (attention/mods/mod_words.h). All of them are accepted, also those that overflow, divide by 0 or
-// index outside their buffers.
+// (attention/mods/mod_words.h). They include overflows, divisions by 0 and reads outside the
+// buffers, since the language accepts these.
 #ifndef CLATTN_TESTS_MOD_TEXTS_H
 #define CLATTN_TESTS_MOD_TEXTS_H
 #include "attention/mods/mod_parse.h"
@@ -10,12 +10,12 @@
 
 struct mod_texts {
     struct random random;
-    mod_source source; // the kind (mask or score), and the buffers
-    bool in_vectors;   // only texts that the library converts to vectors
-    bool used[256];    // the words that occurred, by their place in the table
+    mod_source source; // mask or score, and its buffers
+    bool in_vectors;   // only texts that have vector forms
+    bool used[256];    // the words used so far, by their index in the table
 };
 
-// A text of as many expressions as allowed. Item b of the batch evaluates number b. Returns their
-// number.
+// Generate a text of at most `most` expressions, where batch item b evaluates expression b. Returns
+// the number of expressions.
 int mod_texts_make(struct mod_texts *t, int most, char text[MOD_TEXT_SIZE]);
 #endif

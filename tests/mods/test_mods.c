@@ -1,7 +1,7 @@
-// test_mods.c: the caller's expressions: options written as expressions, compared with the same
-// reference. Also the ready texts of mods.h, names, types and bounds of reads, refused texts, and
-// the compiler's messages. Elsewhere: block masks (test_block_mask.c) and the program
-// (check_options.sh). Cases: tests/cases/mods.txt.
+// test_mods.c: expressions of the caller. Options are repeated as expressions and compared with the
+// same reference. The predefined texts of mods.h are compared with boolean masks. Also names, types
+// and bounds of buffers, refused texts, and the compiler's messages about others. Block masks are
+// in test_block_mask.c, the program in check_options.sh. Cases: tests/cases/mods.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -14,7 +14,7 @@ static struct test_case base(const char *name) {
         .name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 9, .n_kv = 133, .head_dim = 32};
 }
 
-// A call whose mask or bias equals a text: `numbers` become buffers of the text.
+// A call with a mask or bias, and a text with the same effect. `numbers` become the text's buffers.
 struct said {
     struct case_data *data;
     const char *score_mod, *mask_mod;
@@ -32,8 +32,8 @@ static void add_buffer(struct said *said, int n, clattn_type type, int rank, int
     ck_assert_ptr_nonnull(said->buffers[n].numbers);
 }
 
-// With every kernel, the text in place of mask and bias. A shortened run uses one kernel for each,
-// in turn.
+// Run the text instead of mask and bias with every kernel. A shortened suite uses one kernel, which
+// alternates.
 static void assert_said(struct said *said, const char *name) {
     static int turn;
     const int first = turn++ % 3, last = harness_every() > 1 ? first : first + 2;
@@ -68,7 +68,7 @@ static void assert_said(struct said *said, const char *name) {
 
 enum { ROWS = 37, KEYS = 70, SHIFT = 33 };
 
-// Row 0 has the position SHIFT. Every head has the mask of its batch item.
+// Row 0 has position SHIFT. Every head has the mask of its batch item.
 static struct said masked(const char *text) {
     struct test_case test = base("ready text");
     test.n_q = ROWS, test.n_kv = KEYS;
@@ -108,7 +108,7 @@ static bool keeps_prefix(int b, int row, int i, int j) {
     (void)row;
     return j <= i || j < 45 + b;
 }
-// The parent of token t of the tree is token t / 2.
+// The parent of token t in the tree is token t / 2.
 static bool is_before(int t, int of) {
     for (; of > 0; of /= 2)
         if (t == of) return true;
@@ -162,7 +162,7 @@ START_TEST(ready_masks_that_read) {
 }
 END_TEST
 
-// A bias that the test computes from the names that a text can read.
+// A bias computed by the test from the same names that a text can use.
 static struct said biased(const char *text) {
     struct test_case test = base("names");
     test.n_q = ROWS, test.n_kv = KEYS;
@@ -189,7 +189,7 @@ static double of_names(int b, int h, int row, int i, int j) {
     return 0.25 * b + 0.5 * h + (row * 3 + i * 5 - j * 4) / 64.0 + (q_length - kv_length) / 128.0;
 }
 
-// An index before an axis reads its first element, one behind it the last.
+// An index before an axis reads the first element, and an index after it the last.
 static double of_bounds(int b, int h, int row, int i, int j) {
     (void)b, (void)i;
     return (h < 3 ? 0 : h) + (row < 20 ? row : 20) / 16.0 + (j < 5 ? 0 : (j < 45 ? j - 5 : 39)) / 32.0;
@@ -214,7 +214,7 @@ START_TEST(names_and_bounds) {
 }
 END_TEST
 
-// Numbers that every type can store exactly.
+// Numbers that every type represents exactly.
 static double of_types(int b, int h, int row, int i, int j) {
     (void)b, (void)i, (void)row;
     return (h + j) % 2;
@@ -241,35 +241,35 @@ static clattn_status try_texts(const char *score_mod, const char *mask_mod) {
     return clattn_attention_prepare(harness()->context, &p);
 }
 
-// Texts that would end the function that contains them, or that the preprocessor would see.
+// Texts that would end the enclosing function, or that would affect the preprocessor.
 START_TEST(texts_are_refused) {
     static const struct {
         const char *text, *word;
-    } texts[] = {{"", "no expression"},
-                 {" /* score */ \n // score", "no expression"},
-                 {"score)", "column 6"},
-                 {"(score", "brackets are open"},
-                 {"score); } float own_mask_mod() { return (1", "column 6"},
-                 {"(score]", "column 7"},
-                 {"score;", "column 6"},
-                 {"score\n + ({ int x = 1; x })", "line 2, column 16"},
-                 {"score /* + 1", "column 7"},
-                 {"score // \\\n) {", "backslash"},
-                 {"score ?\?/\n", "question marks"},
-                 {"score\n#define LANES 3\n", "line 2, column 1"},
-                 {"score\n%:define LANES 3\n", "column 1"},
-                 {"score <% 1", "column 7"},
-                 {"score + buffer0<:1:>", "column 16"},
-                 {"score + sizeof \"x\"", "column 16"},
-                 {"score + '0'", "column 9"},
-                 {"score \001", "column 7"},
-                 {"score //\r + (float)(j == 3)", "carriage return"},
-                 {"score //\r); } __kernel void k(__global int *p) { p[0] = 1; } "
-                  "float f(float x) { return (x",
-                  "character 9"},
-                 {"score /* \r */", "carriage return"},
-                 {"score\r+ 1", "character 6: a carriage return"},
-                 {"score /* \v */ + 1", "vertical tab"}};
+    } texts[] = {
+        {"", "no expression"},
+        {" /* score */ \n // score", "no expression"},
+        {"score)", "column 6"},
+        {"(score", "brackets are open"},
+        {"score); } float own_mask_mod() { return (1", "column 6"},
+        {"(score]", "column 7"},
+        {"score;", "column 6"},
+        {"score\n + ({ int x = 1; x })", "line 2, column 16"},
+        {"score /* + 1", "column 7"},
+        {"score // \\\n) {", "backslash"},
+        {"score ?\?/\n", "question marks"},
+        {"score\n#define LANES 3\n", "line 2, column 1"},
+        {"score\n%:define LANES 3\n", "column 1"},
+        {"score <% 1", "column 7"},
+        {"score + buffer0<:1:>", "column 16"},
+        {"score + sizeof \"x\"", "column 16"},
+        {"score + '0'", "column 9"},
+        {"score \001", "column 7"},
+        {"score //\r + (float)(j == 3)", "carriage return"},
+        {"score //\r); } __kernel void k(__global int *p) { p[0] = 1; } float f(float x) { return (x",
+         "character 9"},
+        {"score /* \r */", "carriage return"},
+        {"score\r+ 1", "character 6: a carriage return"},
+        {"score /* \v */ + 1", "vertical tab"}};
     for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) {
         const clattn_status status = try_texts(texts[n].text, NULL);
         harness_assert_refused(texts[n].text, status, CLATTN_INVALID_ARGUMENT, texts[n].word);
@@ -285,8 +285,8 @@ START_TEST(texts_are_refused) {
 }
 END_TEST
 
-// Texts that the compiler refuses, such as contradictory types. Its message points into the text,
-// and the context continues.
+// Texts that the compiler rejects, for example because of mismatched types. The messages refer to
+// positions in the text, and the context remains usable.
 START_TEST(compilers_words) {
     static const struct {
         const char *score_mod, *mask_mod, *place;

@@ -1,11 +1,11 @@
-// test_mods_checked.c: the language of score_mod and mask_mod on a device. Random expressions of
-// all its words compile, and stay inside their buffers, which end at inaccessible pages. Divisions
-// that C leaves undefined have the header's results, and end no process without a driver's signal
-// handler. The largest texts compile on a small stack. Refused texts are in test_mods_language.c.
-// POSIX only. Uses the table of words, from the static library.
+// test_mods_checked.c: the language of score_mod and mask_mod on a device. Random expressions with
+// all words compile, and access only their buffers, which end at protected pages. Divisions that C
+// leaves undefined have the header's result and never end the process, with or without a driver's
+// signal handler. The largest texts compile on a small stack. Refused texts are in
+// test_mods_language.c. POSIX only. Uses the table of words, from the static library.
 //
 //   build/tests/test_mods_checked 7         other expressions
-//   build/tests/test_mods_checked 7 2000    this many of them, and nothing else
+//   build/tests/test_mods_checked 7 2000    2000 expressions, and no other test
 #include "support/harness.h"
 #include "mods/mod_texts.h"
 #include "support/pages.h"
@@ -28,7 +28,7 @@ static const char *text_at_work(void) {
     return mask_text;
 }
 
-// Q, K, V, out, lse and the buffers of the texts, in memory between pages.
+// Q, K, V, out, lse and the buffers of the texts, in memory between protected pages.
 struct bound {
     struct guarded tensors[TENSORS + BUFFERS];
     clattn_attention_params params;
@@ -79,8 +79,8 @@ static void run(struct bound *b) {
     harness_finish(harness()->queue);
 }
 
-// One kernel after the other: half of the texts in vectors, and half of those at the end of a page.
-// Returns their number.
+// Run one round of texts. The kernel alternates. Half of the rounds have vector forms. The guard
+// page alternates between both sides. Returns the number of texts.
 static int run_texts(int round) {
     static const struct {
         clattn_kernel kernel;
@@ -118,7 +118,7 @@ START_TEST(inside_their_memory) {
 }
 END_TEST
 
-static int wanted; // texts
+static int wanted; // number of texts
 START_TEST(many_inside_their_memory) {
     int made = 0;
     for (int round = 0; made < wanted; round++) made += run_texts(round);
@@ -132,7 +132,7 @@ START_TEST(all_words_were_used) {
 }
 END_TEST
 
-// With one visible key, the lse is the row's score, which must be the value of the text.
+// Each row sees one key, so lse is the score that the text returns.
 static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     struct bound b;
     bind(&b, harness_place(), kernel == CLATTN_KERNEL_DECODE ? 3 : ROWS, 0);
@@ -148,8 +148,9 @@ static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     unbind(&b);
 }
 
-// j is 5, known to the compiler and unknown, in vectors and scalars. A driver may prevent a crash
-// by a signal handler; an application's handler replaces it.
+// j is 5, as a constant that the compiler knows and as a variable, with and without vectors. A
+// driver's signal handler may keep a process alive, so the test also replaces the handler, as an
+// application might.
 START_TEST(divisions) {
     static const struct {
         const char *text;
@@ -173,7 +174,8 @@ START_TEST(divisions) {
 }
 END_TEST
 
-// The deepest and the longest texts: `part` repeated before `middle`, and `behind` after it.
+// The deepest and the longest texts: `part` repeated before `middle`, and `behind` repeated after
+// it.
 static const struct {
     const char *before, *part, *middle, *behind, *after;
     int times;
@@ -191,7 +193,7 @@ static const struct {
                {"", "- ", "j", "", "", MOD_PREFIXES},
                {"", "(float)", "j", "", "", MOD_PREFIXES},
                {"((((((((", "(int)", "j", "", "))))))))", MOD_NESTED - 8},
-               {"", "- ", "score", "", "", 25}, // the deepest as vectors
+               {"", "- ", "score", "", "", 25}, // the deepest nesting as vectors
                {"", "j ? ", "i", " : 1", "", MOD_NESTED},
                {"", "b < 3 ? 2 : ", "j", "", "", (MOD_TOKENS - 1) / 6},
                {"", "j + ", "j", "", "", (MOD_TOKENS - 1) / 2},

@@ -1,7 +1,8 @@
-// test_mods_derived.c: derivatives of score_mod, without a device. Each equals the differences of
-// its text in double. Also how some are written, which texts have none and where, that a derivative
-// is in the language or refused, and that a context derives once. Uses the library's own functions,
-// from the static library. Their kernels are tested in test_mods_gradients.c.
+// test_mods_derived.c: derivatives of score_mod, without a device. Each must match the differences
+// of its text in double precision. Also the form of some derivatives, texts without a derivative
+// and the reported place, and caching in a context. A derivative is always a valid text, or the
+// text is refused. Uses the library's own functions, from the static library. Kernels with
+// derivatives are in test_mods_gradients.c.
 #include "mods/mod_slopes.h"
 #include "mods/mod_texts.h"
 
@@ -25,7 +26,7 @@ static char *derived(const mod_source *source) {
     return text;
 }
 
-// With the derivative as a text.
+// Compare the derivative text with the difference quotient.
 static void assert_slope(const mod_source *source, const char *gradient, const struct mod_value_at *at) {
     mod_source of = *source;
     of.text = gradient;
@@ -86,7 +87,8 @@ START_TEST(as_written) {
 }
 END_TEST
 
-// At a kink the derivative is that of one side. It is 0 where only the branch not used is infinite.
+// At a kink the derivative is one of the two one-sided values. A branch that is not evaluated
+// contributes 0, even if it is infinite.
 START_TEST(at_kinks) {
     static const struct {
         const char *text;
@@ -172,7 +174,7 @@ START_TEST(every_function) {
 }
 END_TEST
 
-// `part`, repeated.
+// Repeat `part` and `close` `times` times.
 static char *repeated(const char *before, const char *part, int times, const char *behind,
                       const char *close) {
     const size_t size = strlen(before) + (strlen(part) + strlen(close)) * (size_t)times + strlen(behind) + 1;
@@ -219,8 +221,8 @@ START_TEST(long_and_deep) {
 }
 END_TEST
 
-// Texts of all words of the language: a derivative is in the language, and has vectors if the text
-// has.
+// For random texts with all words: the derivative is a valid text, and has a vector form if the
+// text has one.
 START_TEST(any_text) {
     struct mod_texts texts = {.random = {(uint64_t)_i + 1}};
     texts.source = mod_slope_source(NULL);

@@ -1,6 +1,7 @@
-// test_mods_forms.c: the caller's expressions as vectors, without a device: which become vectors
-// and why others do not, that ready texts all do, and that no text, however odd, crashes. The
-// results of vectors are in test_mods_vectors.c. Uses the translator, from the static library.
+// test_mods_forms.c: vector forms of the caller's expressions, without a device. Checks which texts
+// have one and the reasons why others do not. All predefined texts have one, and no text crashes
+// the translator. Results of vector forms are in test_mods_vectors.c. Uses the translator, from the
+// static library.
 #include "verification/reference/random.h"
 
 #include "attention/mods/mod_vector.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// buffer0 f32 of two axes, buffer1 i32 of two, buffer2 i32 of one; no buffer3.
+// buffer0: f32, two axes. buffer1: i32, two axes. buffer2: i32, one axis. No buffer3.
 static mod_source source_of(const char *text, bool is_mask) {
     return (mod_source){
         .text = text,
@@ -18,7 +19,8 @@ static mod_source source_of(const char *text, bool is_mask) {
         .buffers = {{2, CLATTN_TYPE_F32}, {2, CLATTN_TYPE_I32}, {1, CLATTN_TYPE_I32}, {0, CLATTN_TYPE_F32}}};
 }
 
-// The same result for each kind of lanes. The caller frees the text; NULL: why[] has the reason.
+// The vector form, which must exist for every number of lanes or for none. The caller frees it.
+// NULL: why[] has the reason.
 static char *form_of(const mod_source *s, int lanes, char why[MOD_WHY]) {
     char *form = cla_mod_vector(NULL, s, lanes, why);
     ck_assert_msg((form != NULL) == (why[0] == '\0'), "%.60s: '%s'", s->text, why);
@@ -98,7 +100,7 @@ static const struct {
              {"(j", "an operator or ) is missing", true},
              {"j <", "the text ends", true},
              {"", "the text ends", true},
-             // Operations that may trap stay where C has them.
+             // Operations that may trap stay scalar, as C evaluates them.
              {"j / 3 == i % 7", NULL, true},
              {"j / b == 1", NULL, true},
              {"b / (i + j) == 1", "an integer division by what differs", true},
@@ -108,7 +110,7 @@ static const struct {
              {"b != 0 && 4 / b == 1 && i > j", NULL, true},
              {"j / -1 == i", NULL, true},
              {"i > j && j / 0 == 1 && i / 0 == 1", "&& or || may guard", true},
-             // A read is inside its axes with any index.
+             // Indices are clamped to the axes, whatever their values.
              {"i > j && buffer1(b, i - 1000 * j) == 3", NULL, true}};
 
 START_TEST(what_is_not_for_vectors) {
@@ -117,7 +119,7 @@ START_TEST(what_is_not_for_vectors) {
 }
 END_TEST
 
-// `part` repeated, between `before` and `behind`.
+// Test a text of `times` times `part` between `before` and `behind`.
 static void assert_repeated(const char *before, const char *part, int times, const char *behind,
                             const char *reason) {
     const size_t size = strlen(part), room = strlen(before) + size * (size_t)times + strlen(behind) + 1;
@@ -180,7 +182,8 @@ START_TEST(any_tokens) {
         const int count = 1 + (int)random_uniform(&r, 0, _i ? 40 : 7);
         for (int k = 0; k < count; k++)
             strcat(text, tokens[(int)random_uniform(&r, 0, (double)(sizeof tokens / sizeof tokens[0]))]);
-        char *exact = malloc(strlen(text) + 1); // so that a read past it is noticed
+        // exact size, so that sanitizers see a read past the end
+        char *exact = malloc(strlen(text) + 1);
         ck_assert_ptr_nonnull(exact);
         strcpy(exact, text);
         const mod_source s = source_of(exact, n & 1);

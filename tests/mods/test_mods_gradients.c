@@ -1,8 +1,8 @@
-// test_mods_gradients.c: derivatives of score_mod by the library, on a device. The derivative of
-// each function compiles, and equals the differences of the text in double, in vectors and lane by
-// lane. An unknown one is refused and enqueues nothing. With keys 1, 0, 0, ... a score is the first
-// number of its query row. With a dlse of 1 and a dout of 0, the gradient of that row is the
-// derivative. Refusals are in test_mods_derived.c.
+// test_mods_gradients.c: automatic derivatives of score_mod on a device, at least one for each
+// function. They compile, and match differences of the text in double precision, in vectors and
+// lane by lane. A text without a derivative is refused and enqueues nothing. Keys are 1, 0, 0, ..,
+// so a score is the first number of its query row. With dlse of 1 and dout of 0 that row's gradient
+// is the derivative. Refused texts are in test_mods_derived.c.
 #include "support/harness.h"
 #include "mods/mod_slopes.h"
 
@@ -19,16 +19,16 @@ enum { Q, K, V, BUFFER0, BUFFER1, DLSE, DOUT, OUT, LSE, DQ, TENSORS };
 
 static const double buffer_element = 0.75;
 static char text[TEXT];
-static int chosen[MOST], batch; // item b of the batch evaluates text chosen[b]
+static int chosen[MOST], batch; // batch item b evaluates text chosen[b]
 
 static const struct way {
     const char *rows, *kernel;
-    bool vectors; // of texts that all become vectors
+    bool vectors; // only texts with vector forms
 } ways[] = {{"backward :", "backward", false},
             {"backward_lanes :", "backward_lanes", false},
             {"backward_lanes :", "backward_lanes", true}};
 
-// Returns whether there is a derivative, and, if required, one in vectors.
+// Returns true if the text has a derivative, and with in_vectors also a vector form of it.
 static bool fits(const char *of, bool in_vectors) {
     mod_source source = mod_slope_source(of);
     mod_fault fault;
@@ -42,7 +42,8 @@ static bool fits(const char *of, bool in_vectors) {
     return good;
 }
 
-// Join as many texts, from `next` on, as one text and its derivative can contain. Returns the next.
+// Join as many texts from `next` on as one text and its derivative can hold. Returns the first text
+// not included.
 static int join(int next, bool in_vectors) {
     char *at = text;
     strcpy(text, "score");

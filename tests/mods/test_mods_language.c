@@ -1,14 +1,14 @@
-// test_mods_language.c: the texts of score_mod and mask_mod that a context accepts: those of its
-// language, by the header's limits and words, and with mods_unchecked any single expression of
-// OpenCL C. Elsewhere: texts that end an expression (test_mods.c), and accepted texts
-// (test_mods_checked.c).
+// test_mods_language.c: which texts of score_mod and mask_mod a context accepts: texts of the
+// documented language within its limits, and with mods_unchecked any single expression of OpenCL C.
+// Texts that end an expression are in test_mods.c. The behaviour of accepted texts is in
+// test_mods_checked.c.
 #include "support/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// buffer0 f32 of one axis, buffer2 i32 of two; no others.
+// buffer0: f32, one axis. buffer2: i32, two axes. No others.
 static clattn_status try_texts(clattn_context *c, const char *score_mod, const char *mask_mod) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 5, 16)};
     const int64_t shape[] = {4, 7};
@@ -24,7 +24,7 @@ static clattn_status try_texts(clattn_context *c, const char *score_mod, const c
 static const struct {
     const char *text, *said;
 } refused[] = {
-    // Texts that write, read elsewhere, trap, loop or call.
+    // Texts that write, read other memory, trap, loop or call.
     {"(float)*(volatile __global const uint *)0x400000", "line 1, column 8, '*'"},
     {"(float)clattn_call->b0[j - 100000]", "'clattn_call': is no word"},
     {"(*((__global float *)clattn_call->b0) = 42.0f, score)", "column 2, '*'"},
@@ -70,7 +70,7 @@ static const struct {
     {"(half)score", "'half'"},
     {"(image2d_t)score", "'image2d_t'"},
     {"score :: 1", "column 7, ':'"},
-    // Wrong texts, and the words of their errors.
+    // Invalid texts and their messages.
     {"scor * 2", "(did you mean 'score'?)"},
     {"i > 0 and j > 0 ? score : 0", "'and': is no word of an expression: write &&"},
     {"(i > 0 or j > 0) * score", "'or': is no word of an expression: write ||"},
@@ -189,7 +189,7 @@ START_TEST(limits) {
     harness_assert_refused("41 brackets", try_texts(harness()->context, text, NULL), CLATTN_INVALID_ARGUMENT,
                            "column 41, '(': is in more than 40 brackets");
     memmove(text + 40, text + 41, strlen(text + 41)),
-        text[strlen(text) - 2] = '\0'; // a bracket fewer at each end
+        text[strlen(text) - 2] = '\0'; // one bracket fewer on each side
     assert_taken(harness()->context, text, NULL);
 }
 END_TEST

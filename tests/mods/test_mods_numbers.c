@@ -1,7 +1,7 @@
-// test_mods_numbers.c: integers of score_mod where C leaves the result undefined. They have the
-// header's result, and never read outside the buffers, which end at inaccessible pages. By every
-// family of kernels, in vectors and one lane after another. Random texts are in test_mods_checked.c
-// and test_mods_vectors.c. POSIX only.
+// test_mods_numbers.c: integer operations of score_mod that C leaves undefined have the header's
+// result. They never read outside the buffers, which end at protected pages. Runs every kernel
+// family, with vectors and lane by lane. Random texts are in test_mods_checked.c and
+// test_mods_vectors.c. POSIX only.
 #include "support/harness.h"
 #include "support/pages.h"
 
@@ -14,8 +14,8 @@
 
 enum { HEADS = 2, ROWS = 19, KEYS = 100, SIZE = 16, TEXT = 8192, MOST = 64 };
 
-// Only key 5 is visible. h - h and similar terms hide constants from compilers. buffer0 is {3, 5,
-// 7, 11}.
+// Results for key 5, the only visible key. h - h and similar terms keep compilers from folding
+// constants. buffer0 is {3, 5, 7, 11}.
 struct expected {
     const char *text;
     double want;
@@ -97,7 +97,7 @@ static const struct expected of_numbers[] = {
     {"min(j - 10, 2u)", 2}};
 
 static const struct way {
-    const char *rows, *name; // tuned row and kernel; NULL: the planner's
+    const char *rows, *name; // tuned row and kernel name; NULL: the planner's
     clattn_kernel kernel;
     clattn_type type;
     int count;
@@ -138,7 +138,7 @@ static void bind(struct place *place, const struct way *w, int batch, struct gua
     p->score.score_mod = text;
 }
 
-// With a requested kernel; false: the device has none. `lse` is the result.
+// Run the text with a forced kernel. Returns false if the device has no such kernel. Writes lse.
 static bool run(const struct way *w, int batch, const char *mask, double *lse) {
     struct place place = *harness_place();
     struct guarded t[TENSORS];
@@ -170,7 +170,7 @@ static bool run(const struct way *w, int batch, const char *mask, double *lse) {
     return has;
 }
 
-// Item b of the batch evaluates text b.
+// Batch item b evaluates text b.
 static void assert_numbers(const struct way *w, const struct expected *all, int count, bool vectors) {
     static double lse[MOST * HEADS * 64];
     char *at = text;
@@ -205,7 +205,8 @@ START_TEST(one_by_one) {
 }
 END_TEST
 
-// Texts, each alone, that read far outside if a compiler assumes that integers never overflow.
+// Texts, each alone, that would read far outside if a compiler treats integer overflow as
+// impossible.
 START_TEST(inside_their_buffer) {
     static const char *const texts[] = {
         "score + buffer0((j * 46341) * (j * 46341))",

@@ -1,8 +1,8 @@
-// test_mods_refused.c: a driver whose compiler refuses vectors of expressions. The kernel is built
-// again with the expressions lane by lane, is right, is logged, and is kept in the cache. Errors of
-// the caller and failing devices are reported as usual. Also: a context keeps only the texts used
-// last, counted by live programs. The program's own OpenCL functions replace the loader's. POSIX
-// only.
+// test_mods_refused.c: a driver whose compiler rejects the vector forms of the caller's
+// expressions. The library rebuilds the kernel with the expressions lane by lane, logs it, and
+// caches that kernel. Errors in the caller's text and device failures are reported as usual. A
+// context keeps only the most recently used texts and their programs. The program's own OpenCL
+// functions shadow the loader's. POSIX only.
 //
 //   build/tests/test_mods_refused all     with every kernel that has lanes, not only the first
 #define _GNU_SOURCE
@@ -19,12 +19,12 @@
 #include <string.h>
 
 static struct {
-    cl_int code;          // of builds with vectors of expressions; 0: the driver's
-    int vectors, refused; // such builds, those of them that failed here,
-    int plain;            // and those without vectors
+    cl_int code;          // result of builds of sources with vector forms; 0: the driver's own
+    int vectors, refused; // builds with vector forms; number of them that failed here
+    int plain;            // builds with vector forms switched off
 } driver;
 
-// A binary has no source.
+// A program from a binary has no source.
 static bool has_vectors(cl_program program) {
     size_t size = 0;
     bool is = false;
@@ -51,11 +51,11 @@ CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count
     return real(program, count, devices, options, done, user);
 }
 
-// Live programs; and whether each program contains an empty kernel, which compiles fast.
+// Number of programs; and `hollow`: replace each kernel by an empty one, which compiles quickly.
 static atomic_int live, created;
 static bool hollow;
 
-// The name of the kernel of a source; "": none.
+// The name of a source's kernel. "": none.
 static void name_kernel(cl_uint count, const char **texts, const size_t *lengths, char name[64]) {
     for (cl_uint i = 0; i < count; i++) {
         char *text = calloc(lengths && lengths[i] ? lengths[i] + 1 : strlen(texts[i]) + 1, 1);
@@ -105,7 +105,7 @@ static clattn_context *open_context(const char *rows, const char *folder) {
                                                 .log = {.fn = count_lines, .level = CLATTN_LOG_INFO}});
 }
 
-// The kernels whose vectors are rows, heads and keys, and expressions, also with buffers.
+// Kernels whose vectors hold rows, heads or keys, and an expression with buffers.
 static const struct {
     const char *row, *name;
 } kernels[] = {
@@ -116,7 +116,7 @@ static const struct {
     {"decode_rows :", "attend-f32-b2-h4-hkv2-n3-nkv70-d16-causal-decode-lse-softcap1.5-mods"}};
 enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 
-// Run and compare. Returns whether the plan has its expressions as vectors.
+// Run and compare a case. Returns true if the plan has its expressions as vectors.
 static bool assert_case(clattn_context *c, const char *name) {
     struct test_case test;
     struct case_arrays a;
@@ -133,7 +133,7 @@ static bool assert_case(clattn_context *c, const char *name) {
     return strstr(plan.why, " in vectors") != NULL;
 }
 
-// Built lane by lane once; a replaced kernel is not tried again.
+// The kernel is rebuilt once, and later calls use it directly.
 START_TEST(built_lane_by_lane) {
     const char *const name = kernels[_i].name;
     char folder[] = "/tmp/clattn-refused-XXXXXX", command[128];
@@ -144,10 +144,11 @@ START_TEST(built_lane_by_lane) {
     const bool vectors = assert_case(c, name);
     assert_case(c, name);
     ck_assert_int_ge(driver.plain, vectors);
-    ck_assert_int_eq(driver.refused, 2 * driver.plain); // no error is named: compiled a second time
+    // a build error without a message is repeated once
+    ck_assert_int_eq(driver.refused, 2 * driver.plain);
     ck_assert_int_eq(told, driver.plain);
     clattn_context_destroy(c);
-    c = open_context(kernels[_i].row, folder); // the cache has that build
+    c = open_context(kernels[_i].row, folder); // the cache has the rebuilt kernel
     driver.code = CL_BUILD_PROGRAM_FAILURE;
     assert_case(c, name);
     clattn_context_get_stats(c, &stats);
@@ -163,14 +164,14 @@ END_TEST
 static clattn_status try_text(clattn_context *c, const char *score_mod, char line[1024]) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_FLASH};
     p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 19, 16);
-    p.score.score_mod = score_mod, p.score.mask_mod = "j <= i"; // which has vectors
+    p.score.score_mod = score_mod, p.score.mask_mod = "j <= i"; // has a vector form
     const clattn_status status = clattn_attention_prepare(c, &p);
     clattn_context_last_error(c, line, 1024);
     return status;
 }
 
-// Both builds fail: the error is about the text, not the vectors. A device that fails is not tried
-// a second time.
+// If both builds fail, the message refers to the caller's text, not to the vector form. A lost
+// device is not called again.
 START_TEST(told_as_ever) {
     char line[1024];
     clattn_context *c = open_context("flash_lanes :", NULL);
@@ -188,7 +189,7 @@ START_TEST(told_as_ever) {
 }
 END_TEST
 
-// runtime.h documents the number of texts that a context keeps
+// runtime.h has the number of texts that a context keeps
 enum { KEPT = 64, TEXTS = 90, THREADS = 4 };
 
 static void *prepare_many(void *context) {
@@ -201,8 +202,8 @@ static void *prepare_many(void *context) {
     return NULL;
 }
 
-// Many texts, one after the other and from several threads. The texts used last have programs, and
-// no other programs live for long.
+// Many texts in sequence, and from several threads. The most recently used texts keep their
+// programs, and other programs are soon released.
 START_TEST(texts_that_go) {
     char line[1024], text[32];
     pthread_t threads[THREADS];
@@ -213,7 +214,7 @@ START_TEST(texts_that_go) {
     for (int n = 0; n < TEXTS; n++) {
         snprintf(text, sizeof text, "score * %d", n);
         ck_assert_msg(try_text(c, text, line) == CLATTN_OK, "%s", line);
-        ck_assert_int_eq(try_text(c, "score * -1", line), CLATTN_OK); // which stays
+        ck_assert_int_eq(try_text(c, "score * -1", line), CLATTN_OK); // stays cached
         ck_assert_int_le(live - before, KEPT + 2);
     }
     ck_assert_int_ge(live - before, KEPT - 1);
@@ -232,7 +233,7 @@ START_TEST(texts_that_go) {
         ck_assert_int_eq(pthread_join(threads[n], &failed), 0);
         ck_assert_ptr_null(failed);
     }
-    for (int n = 0; n < 3; n++) { // after this no build of the threads is pending
+    for (int n = 0; n < 3; n++) { // no thread's text is in use any more
         snprintf(text, sizeof text, "score * %d", TEXTS + n);
         ck_assert_int_eq(try_text(c, text, line), CLATTN_OK);
     }

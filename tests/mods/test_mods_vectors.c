@@ -1,7 +1,7 @@
-// test_mods_vectors.c: the caller's expressions as vectors, compared with the same ones lane by
-// lane, in every kernel with lanes. A table of expressions that C and vectors treat differently,
-// and random expressions. The plan says which form is used. Elsewhere: which texts become vectors
-// (test_mods_forms.c), and their meaning (test_mods.c).
+// test_mods_vectors.c: expressions of the caller as vectors, compared with the same expressions
+// lane by lane, in every kernel that has lanes. Uses a table of expressions where C and vector
+// semantics differ, and random expressions. The plan must say which form runs. Texts with vector
+// forms are in test_mods_forms.c, and the meaning of expressions in test_mods.c.
 //
 //   build/tests/test_mods_vectors 7     other random expressions
 #include "support/harness.h"
@@ -16,8 +16,8 @@
 
 enum { HEADS = 6, KV_HEADS = 2, SIZE = 16, KEYS = 75, RANDOM_ONES = 8 };
 
-// In C a comparison is 1, in a vector -1, and so is !. A vector's ?:, && and || test the sign, C's
-// test for 0. Types follow C's rules.
+// Differences between C and OpenCL vectors: a comparison is 1 in C and -1 in a vector. A vector's !
+// returns -1. C's ?:, && and || test for 0, a vector's ?: tests the sign. Types follow C's rules.
 static const char *const masks[] = {"(j <= i) + (j & 1) == 2",
                                     "(j < i) * 3 - 2 > 0",
                                     "-(j < i) < 0",
@@ -73,12 +73,12 @@ static const char *const scores[] = {
     "fmin(fmax(score, -0.5f), 0.5f) * copysign(2.0f, score) / (float)(1 + (j & 3))"};
 #define MASKS ((int)(sizeof masks / sizeof masks[0]))
 #define SCORES ((int)(sizeof scores / sizeof scores[0]))
-#define HALVES 2                               // because a text has at most 1024 tokens
-#define BATCH ((MASKS + RANDOM_ONES) / HALVES) // each item evaluates another expression
+#define HALVES 2                               // of the masks, since a text has at most 1024 tokens
+#define BATCH ((MASKS + RANDOM_ONES) / HALVES) // each batch item evaluates another expression
 
 static uint64_t seed = 1;
-static char *texts[HALVES][2][2]; // of mask_mod and score_mod, as vectors and lane by lane
-static int refused;               // by the driver's compiler, so that lanes replace it
+static char *texts[HALVES][2][2]; // mask_mod and score_mod, as vectors and lane by lane
+static int refused;               // vector forms rejected by the driver's compiler
 
 static void add(char **at, const char *expression, int b, bool last, const char *before, const char *behind) {
     if (!last) *at += sprintf(*at, "b == %d ? ", b);
@@ -104,7 +104,7 @@ static void make_half(struct random *r, int half) {
         add(&at[1], b < SCORES ? scores[b] : text, b, b == SCORES + RANDOM_ONES - 1,
             b < SCORES ? "fmin(fmax((float)" : "score + fmin(fmax(0.05f * ", ", -2.0f), 2.0f)");
     }
-    for (int n = 0; n < 2; n++) // the same in C, and not for vectors
+    for (int n = 0; n < 2; n++) // the same value, but without a vector form
         sprintf(lanes[n], "%s(%s)", n ? "convert_float" : "convert_int", texts[half][n][0]);
 }
 
@@ -161,7 +161,7 @@ static const struct kernel {
                {"decode_lanes :", "decode_lanes", CLATTN_KERNEL_DECODE, CLATTN_TYPE_F32, 3},
                {"decode_rows :", "decode_rows", CLATTN_KERNEL_DECODE, CLATTN_TYPE_F32, 3}};
 
-// Check how the plan of a call says it runs its texts. False: the device has no such kernel.
+// Fail unless the plan says how its texts run. Returns false if the device has no such kernel.
 static bool plan_says(clattn_context *context, const clattn_attention_params *p, const char *name,
                       bool vectors) {
     clattn_plan plan;
@@ -173,7 +173,7 @@ static bool plan_says(clattn_context *context, const clattn_attention_params *p,
     return true;
 }
 
-// The call's results, out and lse, with the texts of one form.
+// Returns out and lse of the call, with the texts of one form.
 static double *results(clattn_context *context, clattn_attention_params *p, const struct guarded t[TENSORS],
                        int half, int form) {
     const int64_t counts[] = {guarded_count(&t[OUT].view), guarded_count(&t[LSE].view)};
@@ -187,9 +187,9 @@ static double *results(clattn_context *context, clattn_attention_params *p, cons
     return got;
 }
 
-// lse depends on every score: no score is so small that an additional key would be within the
-// bound. The bound exists for the kernel around the expression, which a compiler may round
-// differently beside another text.
+// lse depends on every score. No score is so small that one key more or less would stay within the
+// tolerance. The tolerance exists because a compiler may round the surrounding kernel differently
+// beside another text.
 static void compare(const struct kernel *k, int half, const double *vectors, const double *lanes,
                     int64_t outs) {
     int seen = 0, equal = 0;

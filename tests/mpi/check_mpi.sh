@@ -1,14 +1,18 @@
 #!/bin/sh
-# A program under mpirun with several numbers of ranks, one after the other, so that kernels are
-# compiled once. "mixed": two ranks on the present driver and two on Intel's CPU runtime, in the
-# folder INTEL, such as build/intel.
-#   $1 program, $2 its argument, $3... numbers of ranks, or "mixed"
+# Runs a program under mpirun with several numbers of ranks, one after another, so that kernels are
+# compiled once.
+#
+#   check_mpi.sh PROGRAM ARGUMENT RANKS...
+#
+# RANKS: "mixed" runs two ranks on the default driver and two on Intel's CPU runtime, if INTEL, a
+# folder like build/intel, has it.
 set -u
 program=$1 argument=$2
 shift 2
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_mpi_yield_when_idle=1
-# This setting lets Open MPI share memory between processes without the right to read each other.
+# These settings of Open MPI's shared memory work without the right to read another process's
+# memory.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 status=0

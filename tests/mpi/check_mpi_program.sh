@@ -1,29 +1,32 @@
 #!/bin/sh
-# clattn under mpirun. attend and layer write the results of one device, while each rank reads only
-# its rows or heads. Two real models' layers have their stored results. A wrong request is reported
-# once. A wrong request, a killed rank and a folder that accepts no file leave no partial output.
-# CLATTN_THOROUGH=on has more combinations.   $1 the program, $2 the folder of the models' data
+# clattn under mpirun: attend and layer write the results of one device, and each rank reads only
+# its own rows or heads. Layers of two real models have their stored results. A wrong request is
+# reported once. A wrong request, a killed rank and a folder without write access leave no partial
+# output. CLATTN_THOROUGH=on has more combinations.
+#
+#   check_mpi_program.sh PROGRAM FOLDER     FOLDER: the models' data
 set -u
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 data=$(cd "$2" && pwd)
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 python3 -c 'import numpy' 2>/dev/null || { echo "no numpy: install python3-numpy"; exit 77; }
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-# Without TCP: Open MPI 5 warns if no interface reaches another, inside the program's output.
+# Without TCP, because Open MPI 5 prints a warning into the program's output if an interface cannot
+# reach another.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp OPENCL_LAYERS=
-# a failing job waits a second or two before it is killed
+# otherwise a failed job waits a second or two before it ends
 export OMPI_MCA_odls_base_sigkill_timeout=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-# No cache folder: each rank and command is independent. HOME is needed to find Python's own
-# modules.
+# No cache folder, so that ranks and commands are independent. Python finds its modules through
+# HOME.
 PYTHONUSERBASE=$(python3 -m site --user-base)
 export PYTHONUSERBASE XDG_CACHE_HOME=none HOME=none
 # As in look_again.sh: unoptimised kernels compile in a third of the time.
 [ "${CLATTN_TEST_OPTIMISED:-all}" != few ] || export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
 bad=0 checks=0 turn=0
-# Run every n-th combination of a list: by default one in three.
+# Run every n-th of the following checks, by default all.
 taken() {
     turn=$((turn + 1))
     [ $((turn % ${CLATTN_TEST_EVERY:-1})) = 0 ]
@@ -38,19 +41,19 @@ save("q.npy", 2, 4, 97, 32); save("k.npy", 2, 2, 97, 32); save("v.npy", 2, 2, 97
 save("qs.npy", 2, 97, 4, 32); save("ks.npy", 2, 97, 2, 32); save("vs.npy", 2, 97, 2, 32)
 np.save("mask.npy", r.random((97, 97)) < 0.7)
 save("x.npy", 2, 61, 48); save("wq.npy", 64, 48); save("wk.npy", 32, 48); save("wv.npy", 32, 48); save("wo.npy", 48, 64)
-# A past with other lengths for each item; a prefix; pages.
+# A past with different lengths for the items; a prefix; pages.
 save("pk.npy", 2, 2, 40, 32); save("pv.npy", 2, 2, 40, 32); numbers("pl.npy", 40, 13); save("ck.npy", 1, 2, 40, 32); save("cv.npy", 1, 2, 40, 32)
 np.save("past_mask.npy", r.random((2, 1, 97, 137)) < 0.7)
 save("few.npy", 2, 4, 5, 32); save("pool_k.npy", 20, 2, 16, 32); save("pool_v.npy", 20, 2, 16, 24); numbers("lengths.npy", 97, 50)
 np.save("table.npy", r.permutation(20)[:14].reshape(2, 7).astype(np.int32))
-# Three packed sequences, one of them without rows, and rows of no sequence; keys of their own, or a
-# batch.
+# Three packed sequences, one of them without rows, and rows of no sequence; their packed keys, or a
+# batch of keys.
 save("qr.npy", 1, 4, 100, 32); save("kr.npy", 1, 2, 100, 32); save("vr.npy", 1, 2, 100, 32); save("bias.npy", 3, 1, 67, 67)
 save("qrs.npy", 1, 100, 4, 32); save("krs.npy", 1, 100, 2, 32); save("vrs.npy", 1, 100, 2, 32)
 numbers("cu.npy", 0, 30, 30, 97); numbers("cu_kv.npy", 0, 20, 50, 100); numbers("cu_bad.npy", 0, 30, 20, 97); numbers("offsets.npy", 3, -2, 10)
 save("kb.npy", 3, 2, 70, 32); save("vb.npy", 3, 2, 70, 32); numbers("lengths_b.npy", 70, 5, 33); np.save("mask_b.npy", r.random((4, 67, 70)) < 0.7)
 np.save("places.npy", r.permutation(200)[:97].reshape(1, 97).astype(np.int32)); np.save("k_places.npy", r.permutation(400)[:194].reshape(2, 97).astype(np.int32))
-# The arrays of a layer's heads.
+# Per-head tensors of a layer.
 save("bq.npy", 64); save("bo.npy", 48); save("gate.npy", 4, 48); save("norm.npy", 16); save("head_bias.npy", 4, 61, 61); save("y.npy", 2, 30, 48)
 save("w1k.npy", 16, 48); save("w1v.npy", 16, 48); np.save("slopes.npy", np.array([.1, .2, .3, .4], np.float32))
 # q, k and v in one tensor, as rows and as columns.
@@ -73,7 +76,8 @@ a, b = (np.load(f).astype(np.float64) for f in sys.argv[1:3])
 sys.exit(not (a.shape == b.shape and np.nanmax(np.abs(a - b)) <= 1e-5 and np.abs(a).max() > 0.1))
 PYTHON
 }
-# One device alone, then shared in that way, compared. False: skipped in this run.
+# Run a command alone and distributed this way, and compare the results. Returns false if the check
+# is skipped.
 compare() {
     taken || return 1
     name=$1 ranks=$2 way=$3
@@ -85,8 +89,8 @@ compare() {
     same one.npy all.npy "$name over $ranks ranks"
     return 0
 }
-# The number of bytes that all ranks of the last compare --json read together, for files that
-# several ranks read.
+# Check the bytes that all ranks of the last `compare` with --json read together. Each argument is
+# FILE*N, a file that N ranks read.
 has_read() {
     name=$1
     shift
@@ -97,7 +101,7 @@ files = [f.split("*") for f in sys.argv[1:]]
 sys.exit(json.load(open("all.log"))["read_bytes"] != sum(np.load(f + ".npy").nbytes * int(times) for f, times in files))
 PYTHON
 }
-# Refused on all ranks, by one line, with nothing written.
+# All ranks refuse a request with one line, and nothing is written.
 refused() {
     taken || return 0
     text=$1 ranks=$2
@@ -107,10 +111,10 @@ refused() {
     [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
         complain "refused with \"$text\": $(cat log)"
 }
-# Two ranks with different requests receive one line, and no rank waits. One mpirun command chooses
-# by its rank, because mpirun of Open MPI 5.0.7 crashes with two commands.
-#   $1 the line's words, $2 the command, $3 and $4 the arguments of only the first and only the
-#   second rank (a whole command if $2 is "")
+# Two ranks with different requests report that with one line, and none waits. Arguments: words of
+# the line; the common command; the arguments of the first and of the second rank (a whole command
+# if the common one is ""). One mpirun command that selects by rank, because Open MPI 5.0.7's mpirun
+# crashes with two commands.
 ranks_of_two() {
     # shellcheck disable=SC2016
     timeout 120 mpirun --oversubscribe -n 2 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$0" $1 --mpi; fi; exec "$0" $2 --mpi' \
@@ -158,7 +162,7 @@ past="--past-k pk.npy --past-v pv.npy"
     compare "a comment that names a buffer" 2 ring attend $files --mask-mod 'j <= i /* buffer0(j) */'
     refused "buffer0: is not given" 2 attend $files --mask-mod 'j <= i + buffer0(b)'
     refused "not multiples" 3 attend $files --mpi-way all_to_all
-    refused "is not built for --mpi" 2 attend $files --weights w.npy
+    refused "is unsupported with --mpi" 2 attend $files --weights w.npy
     refused "number 2 is 20" 2 attend $ragged --cu-seqlens-kv cu_bad.npy
     attend="attend $files --out no.npy"
     unlike "expect: is given on rank 0 and not on rank 1" "$attend" "--expect q.npy" ""
@@ -172,7 +176,7 @@ past="--past-k pk.npy --past-v pv.npy"
     both_ways "rank 0 runs [a-z]* of clattn [0-9.]*, rank 1 [a-z]* of" "" "$attend" "bench -n 64 --heads 2 -d 16"
     both_ways "repeat: rank 0 and rank 1 have other values" "bench -n 64 --heads 2 -d 16" "--repeat 1" "--repeat 2"
     compare "one rank" 1 ring attend $files
-    checks=$((checks + 1)) # a rank's own options
+    checks=$((checks + 1)) # for the rank's own files
     cp q.npy elsewhere.npy
     "$program" attend $files --out one.npy --quiet >one.log 2>&1 || complain "a rank's own, alone: $(cat one.log)"
     ranks_of_two "attend --q elsewhere.npy --k k.npy --v v.npy --out all.npy --json --device cpu" \
@@ -181,7 +185,7 @@ past="--past-k pk.npy --past-v pv.npy"
     same one.npy all.npy "a rank's own device, report and places of files"
     rm -f l.npy
     refused "block: is run on one device" 2 layer --x x.npy --model none --layer 0 --block
-    refused "3 ranks are more than 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
+    refused "3 ranks are too many to partition 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
 }
 minilm="layer --weights $data/minilm_layer0.safetensors --names bert:encoder.layer.0.attention --heads 12 --x $data/minilm_layer0_x.npy
     --kv-lengths $data/minilm_layer0_lengths.npy --expect $data/minilm_layer0_out.npy --expect-rows $data/minilm_layer0_lengths.npy"
@@ -220,18 +224,18 @@ done
         || complain "weights of heads: $(cat log)"
     same a.npy c.npy "attention weights of heads"
     rm -f ./[abcd].npy
-    refused "is of layer" 2 attend $files --mpi-way heads
-    refused "is of attend" 2 layer --x x.npy $weights --mpi-way decode
-    refused "is not built for --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
+    refused "works with layer only" 2 attend $files --mpi-way heads
+    refused "works with attend only" 2 layer --x x.npy $weights --mpi-way decode
+    refused "is unsupported with layer --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
     refused "must fit, in one type" 2 attend $files --past-k few.npy --past-v pv.npy
     refused "v-type" 2 attend $files --kv-type q8 --v-type f16
     refused "bias: has shape" 2 attend $ragged --bias head_bias.npy
     refused "k-positions: has shape" 2 attend $files --rope half --positions k_places.npy --k-positions table.npy
     refused "No such file" 2 attend --q q.npy --k k.npy --v missing.npy
     refused "rotary_dim" 3 attend $files --rope half --rope-dim 7
-    refused "norm width: is not built" 2 layer --x x.npy $weights --norm width --q-norm bq.npy --k-norm norm.npy --mpi-way heads
+    refused "norm width: is unsupported" 2 layer --x x.npy $weights --norm width --q-norm bq.npy --k-norm norm.npy --mpi-way heads
 }
-# A killed rank ends the job. The call needs far more time than the wait.
+# A rank that is killed during the call ends the job. The call lasts far longer than the wait.
 python3 -c "import numpy as np; np.save('long.npy', np.ones((1, 8, 16384, 64), np.float32))"
 mpirun --oversubscribe -n 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" attend --q long.npy --k long.npy --v long.npy --mpi --out no.npy' \
     "$program" >log 2>&1 &

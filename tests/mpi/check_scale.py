@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""bench/scale.py: its formulas by hand. Its fit finds the constants with which runs were made, also
-with more ranks than cores.
-"""
+"""bench/scale.py: its formulas against results by hand. Its fit must find the constants of
+synthetic runs, also with more ranks than cores."""
 import json
 import math
 import os

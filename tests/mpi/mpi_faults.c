@@ -1,6 +1,6 @@
-// mpi_faults.c: errors of one rank reach all ranks: different sizes, an argument, a local failure,
-// a truncated message, an error of MPI. The library's calls of MPI go through wrappers here, by
-// MPI's profiling interface.
+// mpi_faults.c: errors on one rank are reported on all ranks: sizes that differ, an invalid
+// argument, a local failure, a truncated message, an error of MPI. The library's MPI calls pass
+// through wrappers here, by MPI's profiling interface.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "support/harness.h"
 #include "mpi/mpi_suite.h"
 
-// The fault of this rank's next call of a kind.
+// The fault to inject into the next MPI call of its kind on this rank.
 enum { NOTHING, CUT_SHORT, SEND_FAILS, RECEIVE_FAILS, ALLTOALL_FAILS, GATHER_FAILS, REDUCE_FAILS };
 static int fault;
 long suite_sent;
@@ -32,7 +32,8 @@ int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI
     return fails ? MPI_ERR_INTERN : PMPI_Irecv(buffer, count, type, from, tag, comm, request);
 }
 
-// Collective calls that fail are done first: otherwise the other ranks would wait.
+// A collective call with an injected error still communicates. Otherwise the other ranks would wait
+// for it forever.
 static int ended(int code, int by) {
     suite_sent++;
     if (fault != by) return code;
@@ -74,7 +75,7 @@ static void open_call(shard *s, clattn_mpi_way way, const char *name) {
     shard_open(s, &call, suite.rank, suite.ranks);
 }
 
-// Arguments that the first exchange refuses: nothing large is sent.
+// Arguments that the first exchange refuses, before anything large is sent.
 static void wrong_arguments(void) {
     const bool last = suite.rank == suite.ranks - 1;
     char says[64];
@@ -102,7 +103,7 @@ static void wrong_arguments(void) {
     suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, "kv_rows: row",
                  "rows that overlap");
     p = s.params;
-    if (last) p.q.stride[2] = (int64_t)1 << 40; // past its buffer: the library's own check
+    if (last) p.q.stride[2] = (int64_t)1 << 40; // past its buffer: found by the library's own check
     snprintf(says, sizeof says, "rank %d: q", suite.ranks - 1);
     suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
                  "a rank whose library refuses");
@@ -165,7 +166,8 @@ static void wrong_gradients(void) {
     shard_close(&s);
 }
 
-// Rates on only one rank: it would not measure with the others.
+// Rates passed on only one rank are an error, because that rank would not take part in the
+// measurement.
 static void rates_that_differ(void) {
     for (int who = 0; who < 2; who++) {
         const bool given = suite.rank == (who ? suite.ranks - 1 : 0);
@@ -183,7 +185,7 @@ static void rates_that_differ(void) {
     }
 }
 
-// One fault on a rank, if it makes such a call, then the same call without the fault.
+// One fault on a rank that makes such a call, followed by the same call without a fault.
 static void failing(int which, clattn_mpi_way way, const char *name, const char *says, const char *what) {
     const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;
     shard s;

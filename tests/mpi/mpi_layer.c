@@ -1,5 +1,4 @@
-// mpi_layer.c: a layer whose heads or rows are partitioned, compared with the same layer on this
-// rank's device alone.
+// mpi_layer.c: a layer partitioned by heads or rows, compared with the same layer on one device.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ static clattn_tensor dense(cl_mem buffer, int rank, int64_t a, int64_t b, int64_
 typedef struct room {
     cl_mem memory[MATRICES + 3];
     int kv_heads;
-    clattn_layer_params layer; // the whole
+    clattn_layer_params layer; // the complete layer
     float *x, *want;
 } room;
 
@@ -73,7 +72,7 @@ static void open_room(room *r, int kv_heads) {
     read_back(r->memory[MATRICES + 1], BATCH * ROWS * OUT, r->want);
 }
 
-// Rows of b and n at `at` of the whole.
+// Compare the local rows with those of the complete layer.
 static void judge(const float *got, const float *want, int64_t count, const char *what) {
     double error = 0, norm = 0;
     char why[64];

@@ -1,7 +1,7 @@
-// mpi_plan.c: plans. The way that the cost model selects for given rates, with a case for each way.
-// The memory of a shared call, counted: buffers by the layer under the loader, host memory by the
-// world's own functions. Each allocation and each OpenCL call fails once on one rank: all ranks
-// receive the error, and none waits forever.
+// mpi_plan.c: MPI plans. Checks which way the cost model chooses for given rates. Compares the
+// planned memory with the memory that a call uses: buffers are counted by the OpenCL layer, host
+// memory by the world's own allocation functions. Then each host allocation and each OpenCL call
+// fails once on one rank. All ranks must return the error, and none may hang.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static clattn_mpi *world_of(double link, double message, double flops, double ca
     return world;
 }
 
-// The plan with such rates, and rows partitioned so.
+// The plan for these rates, with rows partitioned this way.
 static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way rows, clattn_mpi_way way) {
     const shard_call call = {name, rows, rows, way, 0, false};
     clattn_mpi_plan plan;
@@ -53,13 +53,13 @@ static void expect(const clattn_mpi_plan *plan, clattn_mpi_way way, const char *
         suite_check(suite.ranks == 1 || plan->seconds[way] <= plan->seconds[n], what, "another takes less");
 }
 
-// Zigzag rows are equal work for all ranks: only the ring hides the transfers.
+// Zigzag rows balance the work. Only the ring hides communication behind it.
 static void fast_calls(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     clattn_mpi_plan plan = plan_of(world, LARGE, SHARD_ZIGZAG, CLATTN_MPI_AUTO);
     expect(&plan, CLATTN_MPI_RING, "rows that are balanced");
     if (suite.ranks > 1) {
-        // By hand: the causal half of the scores, 4 D operations each, divided by the ranks.
+        // By hand: half of the scores (causal), 4 D operations each, divided by the ranks.
         const double seconds = 8 * 0.5 * 960 * 960 * 4 * 32 / 1e9 / suite.ranks;
         suite_check(fabs(plan.seconds[CLATTN_MPI_RING] / seconds - 1) < 0.05, "the ring's seconds",
                     "are not those by hand");
@@ -68,7 +68,7 @@ static void fast_calls(void) {
                     "bytes of all_gather", "are too few");
         suite_check(strstr(plan.why, "all_gather") && strstr(plan.why, "GB/s"), "why", plan.why);
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_AUTO);
-        // Blocks of causal rows are unequal: heads are better, if they divide.
+        // Blocks of causal rows are unbalanced. Heads are balanced, if the ranks divide them.
         if (8 % suite.ranks == 0) expect(&plan, CLATTN_MPI_ALL_TO_ALL, "rows that are not balanced");
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_ALL_GATHER);
         suite_check(plan.way == CLATTN_MPI_ALL_GATHER && strstr(plan.why, "as asked"),
@@ -77,7 +77,7 @@ static void fast_calls(void) {
     clattn_mpi_destroy(world);
 }
 
-// Gradients: two ways, and more to send and compute than attention has in either.
+// Gradients support two ways. In both they send and compute more than attention does.
 static void of_gradients(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     const clattn_mpi_plan attention = plan_of(world, FEWER, SHARD_ZIGZAG, CLATTN_MPI_AUTO),
@@ -93,7 +93,7 @@ static void of_gradients(void) {
     clattn_mpi_destroy(world);
 }
 
-// Many small calls and merges cost more than sending a few keys at once.
+// Many small calls and merges cost more than sending few keys at once.
 static void slow_calls(void) {
     if (suite.ranks < 3) return;
     clattn_mpi *world = world_of(1e12, 1e-6, 1e12, 1e-3);
@@ -109,7 +109,7 @@ static void slow_calls(void) {
 
 static struct heap {
     size_t live, most;
-    long taken, refuse; // refuse: number of the allocation that fails; 0: none
+    long taken, refuse; // number of allocations; refuse: which one fails, 0: none
 } heap;
 
 typedef union block {
@@ -183,14 +183,12 @@ enum {
     FEW_REFUSED = 3
 };
 
-// The memory of a ring beside the call's tensors: two pieces and a part of the result. If lengths
-// keep the result from the caller's, also the result in float32.
+// Memory of a ring besides the call's tensors: two pieces and a partial result. With lengths also a
+// float32 result, because the caller's must keep some rows.
 static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool lengths, const char *what) {
     const size_t rows = 16, heads = 8, dim = 32;
-    // each part rounded up to a multiple of 256
-    const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256,
-                 result = (size_t)s->q.count * heads * (dim + 1) * 4,
-                 most = 2 * piece + (lengths ? 2 : 1) * result;
+    const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256, // each part rounded up to 256
+        result = (size_t)s->q.count * heads * (dim + 1) * 4, most = 2 * piece + (lengths ? 2 : 1) * result;
     char why[128];
     snprintf(why, sizeof why, "%zu bytes on the device and %zu on the host", plan->device_bytes,
              plan->host_bytes);
@@ -199,7 +197,7 @@ static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool len
                 what, why);
 }
 
-// The second of two equal calls, in which the context creates nothing for itself.
+// Measure the second of two equal calls, in which the context creates nothing for its own cache.
 static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool lengths) {
     const struct layer_control *layer = layer_client();
     struct layer_counts before = {.bytes = 0}, after = {.bytes = 0};
@@ -226,7 +224,7 @@ static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool l
     shard_close(&s);
 }
 
-// All ranks must have the same status. False: it is OK.
+// Fail unless all ranks return the same status. Returns false for CLATTN_OK.
 static bool told(clattn_mpi *world, clattn_status status, clattn_status want, const char *name, long n) {
     int mine = (int)status, least = 0, most = 0;
     char text[400] = "", what[300], whose[32];
@@ -286,7 +284,7 @@ static void refuse_worlds(void) {
                 "was taken");
 }
 
-// Every step-th OpenCL call on one rank fails, with an error that does not lose the device.
+// Let every step-th OpenCL call fail on one rank, with an error that does not lose the device.
 static void refuse_opencl(clattn_mpi *world, const shard_call *call, int step) {
     const struct layer_control *layer = layer_client();
     const bool last = suite.rank == suite.ranks - 1;

@@ -42,9 +42,9 @@ void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, s
     for (int32_t s = 0; s < to->rows.count; s++) to->count += to->segments[s].count;
 }
 
-// The rows of `axis` that a rank has, in a buffer of their own: heads separate, an odd offset, NaN
-// around. The axis before the last but one counts heads, so that the memory of rank 4 is [B, N, H,
-// D] with gaps. Elements have the distance `apart`.
+// Copy a rank's rows of `axis` to a new buffer, with NaN around them, an odd offset and gaps
+// between heads. Tensors of rank 4 are stored as [B, N, H, D] with gaps. The last stride is
+// `apart`.
 static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *image, int axis,
                             const shard_rows *rows, int64_t apart) {
     clattn_tensor t = *from;
@@ -53,7 +53,7 @@ static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *
     t.offset = 3;
     int64_t step = apart, count;
     for (int a = t.rank - 1; a >= 0; a--) {
-        // rows outside of heads
+        // swap rows and heads
         const int of = axis == 2 && (a == 1 || a == 2) && t.rank >= 3 ? 3 - a : a;
         t.stride[of] = step;
         step *= t.shape[of] + (of == t.rank - 1 && t.rank == 4 ? 5 : 0);
@@ -90,7 +90,7 @@ static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *
 static clattn_tensor map_rows(shard *s, const struct guarded *map, const shard_rows *q, int rank) {
     const clattn_tensor *t = &map->view;
     if (t->rank < 2 || t->shape[t->rank - 2] == 1) return *t;
-    return gather(s, t, map->image, t->rank - 2, q, 1 + rank % 2); // ranks differ
+    return gather(s, t, map->image, t->rank - 2, q, 1 + rank % 2); // strides differ between ranks
 }
 
 static const clattn_tensor *gradient_of(const shard *s, int g) {
@@ -100,7 +100,7 @@ static const clattn_tensor *gradient_of(const shard *s, int g) {
     return all[g];
 }
 
-// The axis of a gradient that counts partitioned rows or keys; -1: none.
+// Returns the axis of a gradient that counts distributed rows or keys. -1: none.
 static int shared_axis(int g, const clattn_tensor *t) {
     const int row = t->rank - 2;
     return g < GRADIENT_BIAS ? 2 : g == GRADIENT_BIAS && row >= 0 && t->shape[row] != 1 ? row : -1;
@@ -150,7 +150,7 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
         to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv, 1);
     if (p->kv.k_zero.rank) to->k_zero = gather(s, &p->kv.k_zero, s->whole.kv_zeros[0].image, 2, &s->kv, 1);
     if (p->kv.v_zero.rank) to->v_zero = gather(s, &p->kv.v_zero, s->whole.kv_zeros[1].image, 2, &s->kv, 1);
-    const bool gradients = t->op == CASE_BACKWARD; // which read the results of forward
+    const bool gradients = t->op == CASE_BACKWARD; // gradients read forward's results
     to->out = gather(s, &p->out, gradients ? s->whole.out.image : NULL, 2, &s->q, 1);
     if (p->lse.rank) to->lse = gather(s, &p->lse, gradients ? s->whole.lse.image : NULL, 2, &s->q, 1);
     if (p->score.mask.rank) to->score.mask = map_rows(s, &s->whole.mask, &s->q, rank);
@@ -166,7 +166,7 @@ void shard_close(shard *s) {
     case_free(s->data);
 }
 
-// Four axes, the row's numbers last: an lse has one number a row.
+// Extend to four axes, with a row's numbers last. An lse has one number per row.
 static clattn_tensor padded(clattn_tensor t, bool behind) {
     for (; t.rank < 4; t.rank++) {
         for (int a = t.rank; a > 0 && !behind; a--)
@@ -176,8 +176,8 @@ static clattn_tensor padded(clattn_tensor t, bool behind) {
     return t;
 }
 
-// Add a view's elements at the places of their rows in the whole, if rows are partitioned. *intact
-// is false if anything around them changed.
+// Add a view's elements to their rows of `whole`. With `shared`, rows are distributed over the
+// ranks. Sets *intact to false if memory around the elements changed.
 static void scatter(clattn_tensor t, double *whole, const shard_rows *shared, int64_t rows, bool *intact) {
     const size_t size = clattn_type_size(t.type);
     const clattn_mpi_segment all = {0, t.shape[2]};
@@ -204,7 +204,7 @@ static void scatter(clattn_tensor t, double *whole, const shard_rows *shared, in
     free(memory);
 }
 
-// The sum of all ranks, on rank 0. Frees `mine`.
+// Sum over all ranks, on rank 0. Frees `mine`.
 static double *sum_of(double *mine, int64_t count) {
     double *all = calloc((size_t)count + 1, sizeof *all);
     MPI_Reduce(mine, all, (int)count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -236,8 +236,8 @@ struct case_result shard_collect(const shard *s, bool decode) {
     return got;
 }
 
-// The gradients on rank 0, beside the whole's out and lse. Gradients of heads are equal on all
-// ranks. For a bias that repeats over rows, each rank has the part of its rows.
+// Collect the gradients on rank 0, beside the whole out and lse. Per-head gradients are the same on
+// all ranks. For a bias that broadcasts over rows, each rank has the part of its rows.
 static struct case_result collect_gradients(const shard *s) {
     struct case_result got = case_collect(&s->whole, harness()->queue, NULL);
     for (int g = 0; g < GRADIENTS; g++) {
@@ -284,8 +284,8 @@ bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *r
         s.whole.op == CASE_BACKWARD ? collect_gradients(&s) : shard_collect(&s, call->decode);
     got.status = status;
     clattn_mpi_last_error(world, got.message, sizeof got.message);
-    // Rank 0 has the result of all ranks; with decode each rank has it. An error of another rank
-    // precedes.
+    // Rank 0 has the result of all ranks, and with decode each rank has it. Otherwise errors are
+    // reported first.
     if (rank > 0 && !call->decode) {
         good = status == CLATTN_OK;
         if (!good) snprintf(why, 256, "rank %d: %.200s", rank, got.message);

@@ -1,6 +1,6 @@
-// mpi_shard.h: a case of src/verification whose rows are partitioned over ranks. Every rank makes
-// the same case, keeps its own rows, and runs its part of the call. Rank 0 compares the whole
-// result with the float64 reference.
+// mpi_shard.h: cases of src/verification with rows distributed over ranks. Every rank creates the
+// same case, keeps its own rows, and runs its part of the call. Rank 0 compares the complete result
+// with the double-precision reference.
 #ifndef CLATTN_TESTS_MPI_SHARD_H
 #define CLATTN_TESTS_MPI_SHARD_H
 
@@ -24,7 +24,8 @@ typedef struct shard_rows {
     clattn_mpi_rows rows;
     int64_t count;
 } shard_rows;
-// Rows of a rank: blocks, zigzag, pages of 5, random sizes (some 0), or all on the last rank.
+// Distribute rows: in blocks, zigzag, in pages of 5, in random sizes (some empty), or all to the
+// last rank.
 void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to);
 
 typedef struct shard_call {
@@ -43,26 +44,27 @@ typedef struct shard {
     cl_mem memory[22];
     int count;
     clattn_mpi_attention_params params;
-    clattn_mpi_attention_backward_params backward; // of a case of gradients
+    clattn_mpi_attention_backward_params backward; // for a case of gradients
 } shard;
 
-// The common state of all checks: ranks, counts of checks, and the usual world.
+// Shared by all checks: the ranks, counts of checks, and the world that most checks use.
 extern struct suite {
     clattn_mpi *world;
     int rank, ranks, checks, failures;
 } suite;
-// `good` must be equal on all ranks, or false only on those that failed.
+// Count a check. `good` must be the same on all ranks, or false on the ranks that failed.
 void suite_check(bool good, const char *what, const char *why);
 
-// This rank's part; its outputs are empty.
+// Create this rank's tensors. Outputs are empty.
 void shard_open(shard *s, const shard_call *call, int rank, int ranks);
 void shard_close(shard *s);
-// The call of the case's operation.
+// Make the call of the case's operation.
 clattn_status shard_run(clattn_mpi *world, const shard *s, bool decode, clattn_mpi_report *report);
-// Run it on all ranks and compare. False: why[256] has the reason, the same on all ranks.
+// Run the case on all ranks and compare. Returns false with why[256], which is the same on all
+// ranks.
 bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]);
-// Run it several times. False: the bits of this rank's outputs differed.
+// Run the case several times. Returns false if the bits of this rank's outputs differ.
 bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]);
-// The whole result on rank 0, NaN where no rank has a row; for decode this rank's own.
+// The complete result on rank 0, with NaN for rows of no rank. With decode, this rank's own result.
 struct case_result shard_collect(const shard *s, bool decode);
 #endif

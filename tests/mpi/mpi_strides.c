@@ -1,6 +1,6 @@
-// mpi_strides.c: the rule of last strides (tensor.h) in all ways to share rows. A tensor that must
-// be contiguous is refused on all ranks before anything large is sent. Other tensors lead to the
-// same numbers with any stride.
+// mpi_strides.c: the rule of last strides (tensor.h), for each way to distribute rows. Tensors that
+// must be contiguous are refused on all ranks before anything large is sent. Other tensors lead to
+// the same results with any stride.
 #include <stddef.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include "mpi/mpi_strides.h"
 #include "mpi/mpi_suite.h"
 
-// The tensors of a forward call, and those of its gradients.
+// Tensors of a forward call and of its gradients.
 static const struct {
     const char *name;
     size_t at;
@@ -20,7 +20,7 @@ static const struct {
 };
 enum { TENSORS = sizeof tensors / sizeof tensors[0] };
 
-// Decode is way 0.
+// Way 0 is decode.
 static const char *case_of(clattn_mpi_way way, const char *options, char name[160]) {
     snprintf(name, 160, "%s-f32-b2-h%d-n%d-nkv64-d32-full-kvi8-sinks-devicesinks-lse%s",
              way ? "attend" : "decode", suite.ranks, way ? 33 : 1, options);
@@ -31,7 +31,7 @@ static clattn_status run(const clattn_mpi_attention_params *p, clattn_mpi_way wa
     return way ? clattn_mpi_attention_run(suite.world, p, NULL) : clattn_mpi_decode_run(suite.world, p, NULL);
 }
 
-// On the last rank alone.
+// An invalid stride on the last rank only.
 static void refused(clattn_mpi_way way) {
     char name[160], says[128], what[64];
     const shard_call call = {case_of(way, "", name), SHARD_BLOCKS, SHARD_BLOCKS, way, 0, !way};
@@ -77,8 +77,8 @@ static void gradients_refused(clattn_mpi_way way) {
     shard_close(&s);
 }
 
-// Masks and biases of a rank have other last strides than its neighbour's (mpi_shard.c). Scales and
-// lse are between heads.
+// Masks and biases have other last strides than on the neighbouring rank (mpi_shard.c). Scales and
+// lse have strides between heads.
 static void right(clattn_mpi_way way) {
     char name[160], why[256] = "";
     clattn_mpi_report report;

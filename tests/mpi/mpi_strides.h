@@ -1,4 +1,4 @@
-// mpi_strides.h: the rule of last strides, in all ways to share rows.
+// mpi_strides.h: the rule of last strides, for each way to distribute rows.
 #ifndef CLATTN_TESTS_MPI_STRIDES_H
 #define CLATTN_TESTS_MPI_STRIDES_H
 #include <stdbool.h>

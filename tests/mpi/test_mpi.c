@@ -1,10 +1,7 @@
-// test_mpi.c: attention over MPI with 1 to 8 ranks, run by tests/mpi/check_mpi.sh: equal to one
-// device within the budget, for every partition of rows.
+// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks. Results must
+// equal those of one device within the error budget, for any distribution of rows.
 //
-//   test_mpi quick
-//   test_mpi all
-//   test_mpi N                              N random calls
-//   test_mpi CASE ROWS ROWS WAY PIECE       a case, as a failure names it
+//   test_mpi quick | all | N: N random calls | CASE ROWS ROWS WAY PIECE: as a failure prints
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +19,7 @@
 #define RING CLATTN_MPI_RING
 #define GATHER CLATTN_MPI_ALL_GATHER
 #define HEADS CLATTN_MPI_ALL_TO_ALL
-// The first cases have few kernels, and run when time is short.
+// The first calls share few kernels. A quick run stops after them.
 static const shard_call calls[] = {
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", B, R, RING, 16, false},
@@ -117,7 +114,7 @@ static void run_calls(size_t count) {
     }
 }
 
-// The same ranks with the same rows get the same bits.
+// The same ranks with the same rows return the same bits.
 static void run_twice(void) {
     static const shard_call twice[] = {
         {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 16, false},
@@ -131,9 +128,9 @@ static void run_twice(void) {
     }
 }
 
-// Random options. Every two values of two options meet, of the call and of the partition, with
-// random sizes, the same on all ranks and in all runs. The last factors are numbers of enums, and
-// bytes of pieces.
+// A covering array over options of the call and of its distribution: every two values of every two
+// options occur. Sizes are random, but the same on all ranks and in all runs. The last options are
+// enum values, and bytes of pieces.
 enum {
     CALL,
     OF_CALL,
@@ -216,7 +213,7 @@ static void run_random(int count) {
     pairs_free(&array);
 }
 
-// Ranks that were started on two drivers have two.
+// Fail unless ranks that were started on two drivers have two.
 static void check_drivers(void) {
     char mine[256] = "", first[256];
     snprintf(mine, sizeof mine, "%s", clattn_context_capabilities(harness()->context)->driver);

@@ -1,10 +1,11 @@
 #!/bin/sh
-# The attention operators of ONNX: ONNX's own cases, run by every kernel family of the device, at
-# ONNX's tolerance. A wrong case must fail, and so must a run without cases. The Python package onnx
-# is installed from PyPI into an environment in the build folder.
-#   $1  build folder
-#   $2  "intel": on Intel's CPU runtime, if build/intel has it
-# A share of the families runs each compiled kernel; with CLATTN_THOROUGH=on all of them do.
+# ONNX's own cases of its attention operators, with every kernel family of the device, at ONNX's
+# tolerance. A wrong case must fail, and so must a run without cases.
+#
+#   check_onnx.sh BUILD [intel]     intel: on Intel's CPU runtime, if build/intel has it
+#
+# onnx comes from PyPI into an environment in the build folder. Each compiled kernel runs with a
+# part of the families, or with all if CLATTN_THOROUGH=on.
 set -eu
 build=$(cd "$1" && pwd)
 folder=$build/onnx runtime=${2:-}
@@ -22,15 +23,14 @@ if [ ! -x "$folder/python/bin/pip" ] || ! "$folder/python/bin/python" -c 'import
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# With onnx installed, check_porting.py can compare the tables with ONNX's operator.
+# needs this Python, which has ONNX's definition of the operator
 "$folder/python/bin/python" tests/source/check_porting.py
 "$folder/python/bin/python" tests/onnx/onnx_cases.py "$work" || { echo "onnx_cases.py failed"; exit 1; }
 share=quick
 [ "${CLATTN_THOROUGH:-off}" = off ] || share=
 attend "$work" $share
 
-# A manifest without cases, and one in which the first case got a mask that ONNX's case did not
-# have.
+# A folder without cases, and one whose first case has a mask that ONNX's case does not have.
 mkdir "$work/none" "$work/wrong"
 for other in none wrong; do cp "$work/cases.bin" "$work/$other/"; done
 python3 - "$work" <<'PYTHON'

@@ -1,9 +1,11 @@
 #!/bin/sh
 # ONNX Runtime with the library of custom operators: ONNX's own cases, com.microsoft's operators
-# compared with ONNX Runtime's own kernels, refusals, threads and memory. With a wrong expected
-# number, every case must fail. The packages onnx and onnxruntime are installed from PyPI into an
-# environment in the build folder.
-#   $1  build folder
+# compared with ONNX Runtime's own kernels, refusals, threads, memory. Every case must fail if its
+# expected numbers are changed.
+#
+#   check_onnxruntime.sh BUILD
+#
+# onnx and onnxruntime come from PyPI into an environment in the build folder.
 set -eu
 folder=$1/onnxruntime library=$1/libclattn-onnxruntime.so
 python=$folder/python/bin/python
@@ -13,15 +15,15 @@ if [ ! -x "$folder/python/bin/pip" ] || ! "$python" -c 'import onnx, onnxruntime
         -r tests/requirements/onnxruntime.txt >/dev/null 2>&1 || { echo "onnx and onnxruntime are not to be had"; exit 77; }
 fi
 mkdir -p "$folder/cache"
-XDG_CACHE_HOME=$(cd "$folder/cache" && pwd) # ONNX Runtime's own cached files also go there
+XDG_CACHE_HOME=$(cd "$folder/cache" && pwd) # ONNX Runtime also caches files there
 export XDG_CACHE_HOME
-# The code of docs/onnxruntime.md, with the library of this build.
+# Run the lines of docs/onnxruntime.md with this library.
 "$python" -B - "$(cd "$1" && pwd)" <<'PYTHON' || exit 1
 import re, sys
 import onnxruntime
 options = onnxruntime.SessionOptions()
 lines = re.search("^```python\n(.*?)^```", open("docs/onnxruntime.md").read(), re.M | re.S)[1].replace("/usr/lib/", sys.argv[1] + "/")
-exec(lines.replace('"1"', '"0"'))  # a machine may have no other device
+exec(lines.replace('"1"', '"0"'))  # the device that exists
 assert lines.count("libclattn-onnxruntime.so") == 2 and any(d.ep_name == "clattn" for d in onnxruntime.get_ep_devices())
 PYTHON
 said=$(mktemp)

@@ -9,7 +9,7 @@
 #include "verification/reference/reference.h"
 #include "verification/reference/storage.h"
 
-// The call of a case, and its tensors.
+// The call of a case and its bound tensors.
 enum { Q, K, V, PAST_K, PAST_V, MASK, BIAS, OUT, SCORES, TENSORS };
 static const char *const words_of[TENSORS] = {"q",    "k",    "v",   "past_k", "past_v",
                                               "mask", "bias", "out", "scores"};
@@ -18,7 +18,7 @@ struct bound {
     struct guarded tensor[TENSORS];
     int32_t kv_lengths[16];
     clattn_attention_params params;
-    bool has_weights; // `scores` are weights, with a type of their own
+    bool has_weights; // `scores` returns weights, in their own type
 };
 
 static const char *text_of(const json_t *words, const char *key) {
@@ -85,8 +85,8 @@ bool onnx_load(const struct onnx_file *file, const json_t *word, struct onnx_arr
     return true;
 }
 
-// Join [B, H, P, D] and [B, H, N, D] to [B, H, P + N, D], which the caller frees. Without a past
-// the rows are unchanged.
+// Concatenate [B, H, P, D] and [B, H, N, D] to [B, H, P + N, D], which the caller frees. Without a
+// past returns the rows unchanged.
 static double *put_behind(const struct onnx_array *past, const struct onnx_array *rows) {
     const int64_t *p = past->shape.shape, *n = rows->shape.shape, heads = n[0] * n[1], size = n[3];
     double *all = reference_alloc(heads * (p[2] + n[2]) * size), *to = all;
@@ -99,7 +99,7 @@ static double *put_behind(const struct onnx_array *past, const struct onnx_array
     return all;
 }
 
-// The case's options besides its tensors.
+// Set the options of the case.
 static void fill_options(const json_t *words, struct bound *b) {
     static const char *const alignments[] = {"top_left", "bottom_right", "offset"}, *const taps[] = {
                                                                                         "raw", "softcap",
@@ -180,7 +180,7 @@ static bool output_agrees(struct bound *b, int tensor, cl_command_queue queue, c
     return good;
 }
 
-// The cache that the node returns is the past and the new rows, bit for bit.
+// The node's returned cache must equal the past and the new rows, bit for bit.
 static bool present_agrees(const struct onnx_file *file, const json_t *words, const struct bound *b,
                            char why[256]) {
     static const char *const names[] = {"present_k", "present_v"};

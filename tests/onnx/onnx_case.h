@@ -1,4 +1,4 @@
-// onnx_case.h: run one of ONNX's own cases, written by onnx_cases.py, through one kernel.
+// onnx_case.h: runs one of ONNX's own cases, as onnx_cases.py wrote it, with one kernel.
 // onnx_cases.c chooses kernels and counts.
 #ifndef CLATTN_TESTS_ONNX_CASE_H
 #define CLATTN_TESTS_ONNX_CASE_H
@@ -15,34 +15,35 @@ struct onnx_file {
 
 enum onnx_result { ONNX_PASSED, ONNX_FAILED, ONNX_UNSUPPORTED };
 
-// False: one line on stderr says what is wrong with the folder.
+// Open a folder. Returns false after printing an error line to stderr.
 bool onnx_open(const char *folder, struct onnx_file *file);
 void onnx_close(struct onnx_file *file);
 
-// An array of the manifest: its numbers, row-major. False: the entry is invalid.
+// An array of the manifest: its numbers, row-major. Returns false if the manifest's entry is
+// invalid.
 struct onnx_array {
     struct guarded_shape shape;
     double *x;
 };
 bool onnx_load(const struct onnx_file *file, const json_t *word, struct onnx_array *to);
-// Like NumPy's assert_allclose: |got - wanted| <= atol + rtol |wanted|, and NaN equals NaN, an
-// infinity itself.
+// Compare as numpy's assert_allclose: |got - wanted| <= atol + rtol |wanted|. NaN equals NaN, and
+// an infinity equals the same infinity.
 bool onnx_close_to(const char *what, const double *got, const double *wanted, int64_t count,
                    const json_t *words, char why[256]);
 
-// Attention of the case: `family` receives the kernel's name, `why` the reason if it is wrong or
-// unsupported.
+// Run attention. `family` receives the kernel that ran, and `why` the error or the unsupported
+// option.
 enum onnx_result onnx_attend(const struct onnx_file *file, const json_t *words, struct place *place,
                              clattn_kernel kernel, char family[32], char why[256]);
 
-// RotaryEmbedding by clattn_rope_enqueue, TensorScatter by clattn_append_enqueue (onnx_rows.c).
-// They run once, with the first kernel.
+// RotaryEmbedding with clattn_rope_enqueue, and TensorScatter with clattn_append_enqueue
+// (onnx_rows.c). They run only with the first kernel.
 enum onnx_result onnx_rotate(const struct onnx_file *file, const json_t *words, struct place *place,
                              clattn_kernel kernel, char family[32], char why[256]);
 enum onnx_result onnx_scatter(const struct onnx_file *file, const json_t *words, struct place *place,
                               clattn_kernel kernel, char family[32], char why[256]);
 
-// The parts of the case that are compiled into a kernel: cases with the same text share kernels.
+// The properties of a case that are compiled into its kernel. Cases with equal texts share kernels.
 void onnx_signature(const json_t *words, char text[256]);
 
 #endif

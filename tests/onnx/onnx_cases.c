@@ -1,11 +1,11 @@
-// onnx_cases.c: ONNX's own cases of attention, written by onnx_cases.py, through every kernel
-// family of the device. Run by check_onnx.sh.
+// onnx_cases.c: ONNX's own cases of attention, written by onnx_cases.py, with every kernel family
+// of the device. Run by check_onnx.sh.
 //
-//   onnx_cases FOLDER [quick]     quick: each compiled kernel by two of the families, not by all
+//   onnx_cases FOLDER [quick]     quick: each compiled kernel with two families instead of all
 //
-// A case passes if at least one family supports it, and all families that do agree with ONNX's
-// numbers at ONNX's tolerance. The last lines begin with "counted:" and have the number of cases
-// for each operator. The exit status is 1 if a case failed, or none ran.
+// A case passes if at least one family supports it, and every supporting family agrees with ONNX's
+// numbers within ONNX's tolerance. The last lines begin with "counted:" and have the counts for
+// each operator. Exit status 1 if a case failed, or none ran.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "support/harness.h"
 #include "onnx/onnx_case.h"
 
-// A path, and the tuned row that chooses among its families.
+// A path, and the tuned row that selects one of its families.
 static const struct {
     const char *name;
     clattn_kernel kernel;
@@ -29,9 +29,9 @@ static const struct {
     {"decode_groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
-#define QUICK_STEP 4 // a quick run has every fourth variant
+#define QUICK_STEP 4 // a quick run uses every fourth variant
 
-// The operators, and the functions that run their cases; NULL: unsupported, with the reason.
+// The operators and the functions that run their cases. NULL: not supported, with the reason.
 typedef enum onnx_result run_case(const struct onnx_file *file, const json_t *words, struct place *place,
                                   clattn_kernel kernel, char family[32], char why[256]);
 static const struct {
@@ -96,7 +96,7 @@ static int signature_number(const json_t *words) {
     return n;
 }
 
-// One case by one variant; false: it is wrong.
+// Run one case with one variant. Returns false for a wrong result.
 static bool run_one(const struct onnx_file *file, const json_t *words, run_case *run, int v, int *ran) {
     char family[32], why[256];
     const char *rows = variants[v].rows;
@@ -111,7 +111,7 @@ static bool run_one(const struct onnx_file *file, const json_t *words, run_case 
     return result == ONNX_PASSED;
 }
 
-// Unfused runs the cases that no family of a quick run supports.
+// If no variant of a quick run's share supports the case, unfused runs it.
 static void run(const struct onnx_file *file, const json_t *words, int op, bool quick) {
     const json_t *past = json_object_get(words, "past_k"), *out = json_object_get(words, "out_of_reach");
     const int share = signature_number(words) % QUICK_STEP;
@@ -141,7 +141,7 @@ static int operator_of(const json_t *words) {
     return -1;
 }
 
-// False: something failed, or nothing ran.
+// Print the counts. Returns false if something failed, or nothing ran.
 static bool tell(void) {
     int passed = 0, failed = 0;
     for (int n = 0; n < OPERATORS; n++) {

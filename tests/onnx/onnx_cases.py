@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Write ONNX's own node cases of attention, in clattn's words, for tests/onnx/onnx_cases.c.
+"""Writes ONNX's own node cases of attention, in clattn's terms, for tests/onnx/onnx_cases.c.
 
-    onnx_cases.py FOLDER      FOLDER/cases.json, and FOLDER/cases.bin with the arrays that it names
+    onnx_cases.py FOLDER      FOLDER/cases.json, and FOLDER/cases.bin with its arrays
 
-The cases are code of the Python package onnx. Importing one of its modules computes inputs and
-outputs with numpy, from a seed, so one version of onnx and numpy always computes the same numbers.
-A case is one node of an operator. Its twins, in which the node is expanded to other nodes, have the
-same numbers and are left out. The attributes of a node become fields of clattn_attention_params, so
-the program that runs the cases needs to know nothing of ONNX. A case that clattn cannot do has an
-"out" with the reason.
+The onnx wheel has the cases as code. Importing one of its modules computes inputs and outputs with
+numpy, from a seed, so one version of onnx and numpy has the same numbers everywhere. A case is one
+node of an operator. Its variants, in which the node is expanded to others, have the same numbers
+and are skipped. A node's attributes become fields of clattn_attention_params, so the program that
+runs the cases needs no knowledge of ONNX. Unsupported cases have an "out" with the reason.
 """
 import importlib
 import json
@@ -24,12 +23,11 @@ VERSION = "1.23.2"
 MODULES = {"Attention": "attention", "FlexAttention": "flexattention", "RotaryEmbedding": "rotaryembedding",
            "TensorScatter": "tensorscatter"}
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int32": "i32", "float64": "f64"}
-# Two units in the last place of bfloat16. ONNX's own runner allows them:
-# onnx/backend/test/runner/__init__.py.
+# Two units in bfloat16's last place, as in ONNX's own runner: onnx/backend/test/runner/__init__.py.
 BFLOAT16_RTOL = 2**-6
-TAPS = ["raw", "softcap", "masked", "softmax"]  # by the attribute qk_matmul_output_mode
+TAPS = ["raw", "softcap", "masked", "softmax"]  # qk_matmul_output_mode
 
-# The sub-graphs of FlexAttention as expressions, by case. {name} is the graph's constant of that
+# FlexAttention's sub-graphs as expressions, by the case. {name} is the graph's constant of that
 # name.
 SCORE_MODS = {
     "test_flexattention_score_mod": {"score_mod": "score + {bias}f"},
@@ -41,14 +39,14 @@ PROB_MOD = "prob_mod: there is no step of the caller's after the softmax"
 
 
 class Writer:
-    """The arrays of all cases, one after the other, in one file."""
+    """The arrays of all cases, one after another."""
 
     def __init__(self, folder):
         self.file = open(os.path.join(folder, "cases.bin"), "wb")
 
     def put(self, a, split_heads=None):
-        """Write an array and return its description for the manifest. With split_heads, a is [B, N,
-        H * D], and the description is that of [B, H, N, D] with the same memory."""
+        """An array of the manifest. split_heads: a is [B, N, H * D] and becomes [B, H, N, D], a
+        view of the same memory."""
         word = {"type": TYPES[str(a.dtype)]}
         if a.dtype == np.float64:
             a, word["type"] = a.astype(np.float32), "f32"
@@ -62,7 +60,7 @@ class Writer:
 
 
 def attention_words(write, node, values, results):
-    """Attention, in its three versions. Optional inputs that the node leaves out are absent."""
+    """Attention, in its three versions. Optional inputs are absent if the node omits them."""
     attributes = attributes_of(node)
     slots = dict(zip(("q", "k", "v", "attn_mask", "past_k", "past_v", "nonpad"), values))
     heads, kv_heads = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
@@ -72,7 +70,7 @@ def attention_words(write, node, values, results):
     if past is not None:
         case.update(past_k=write.put(past), past_v=write.put(slots["past_v"]))
     if mask is not None:
-        # A mask with fewer columns than keys hides the other keys.
+        # A mask that ends before the last key hides the remaining keys.
         hidden = False if mask.dtype == np.bool_ else -np.inf
         mask = np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])], constant_values=hidden)
         case["mask" if mask.dtype == np.bool_ else "bias"] = write.put(mask)
@@ -82,8 +80,8 @@ def attention_words(write, node, values, results):
     window = [attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)]
     if window != [-1, -1]:
         case["window"] = window
-    # The position of row 0: after the past. With lengths (nonpad), the last row is at the last key.
-    # Otherwise row 0 is at key 0.
+    # The position of row 0. With a past it follows the past. With a separate cache the last row has
+    # the position of the last key. Otherwise it is the position of key 0.
     case["align"] = "offset" if past is not None else "bottom_right" if nonpad is not None else "top_left"
     case["offset"] = past.shape[2] if past is not None else 0
     if nonpad is not None:
@@ -99,8 +97,7 @@ def attention_words(write, node, values, results):
 
 
 def flex_words(write, node, values, results):
-    """FlexAttention: Q, K, V and sub-graphs over all scores. SCORE_MODS has the expression of such
-    a sub-graph."""
+    """FlexAttention: Q, K, V and sub-graphs over all scores, whose expressions are in the table."""
     attributes, graphs = attributes_of(node), {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     case = {name: write.put(value) for name, value in zip("qkv", values)}
     case.update(scale=attributes.get("scale", 0.0), out=write.put(results[0]))
@@ -122,10 +119,9 @@ def attributes_of(node):
 
 
 def plain_words(write, node, values, results):
-    """An operator other than attention: its tensors by their places in the node, and its
-    attributes."""
+    """The attributes of another call than attention, and every tensor by its place in the node."""
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes_of(node).items()}
-    # [B, N, H * D] becomes [B, H, N, D]; so does a cache without heads, [B, N, D].
+    # Convert [B, N, H * D], or a cache without heads, [B, N, D], to [B, H, N, D].
     heads = attributes.get("num_heads") or 1
     rows = (0,) if node.op_type == "RotaryEmbedding" else (0, 1)
     values = [v.astype(np.int32) if v is not None and v.dtype == np.int64 else v for v in values]
@@ -135,7 +131,7 @@ def plain_words(write, node, values, results):
 
 
 def placed(names, values):
-    """A value for each input or output of a node; one that is left out has None."""
+    """One value for each place of a node. An omitted place has None."""
     rest = iter(values)
     return [array(next(rest)) if name else None for name in names]
 

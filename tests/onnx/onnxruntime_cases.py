@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Attention operators of ONNX Runtime on clattn, as custom operators and through the execution
-provider: ONNX's own cases, and com.microsoft's operators compared with ONNX Runtime's own kernels.
+"""ONNX Runtime's attention operators on clattn, as custom operators and through the execution
+provider: ONNX's own node cases, and com.microsoft's operators compared with ONNX Runtime's CPU
+kernels. Run by check_onnxruntime.sh. The exit status is 1 if a check failed, or few ran.
 
-    onnxruntime_cases.py LIBRARY        all checks; exit status 1 if one failed, or few ran
-    onnxruntime_cases.py LIBRARY wrong  with slightly wrong expectations: all cases must fail
-    onnxruntime_cases.py LIBRARY few    every twelfth of ONNX's cases, for aarch64_inside.sh
-    onnxruntime_cases.py LIBRARY time   a layer of BERT-base's size, by ONNX Runtime and by clattn
+    onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:"
+    onnxruntime_cases.py LIBRARY wrong     slightly wrong expectations: all cases must fail
+    onnxruntime_cases.py LIBRARY few       every twelfth case of ONNX: aarch64_inside.sh
+    onnxruntime_cases.py LIBRARY time      a layer of BERT-base's size with both, interleaved
 """
 import concurrent.futures
 import ctypes
@@ -28,7 +29,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, BF16: TensorProto.BFLOAT16,
          np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int8): TensorProto.INT8,
          np.dtype(bool): TensorProto.BOOL}
-# The tolerance of com.microsoft's operators: float32 in another order, and one or two roundings.
+# Tolerances for com.microsoft's operators: another order of sums, and the rounding of results.
 NEAR = {np.dtype(np.float32): (1e-5, 2e-6), np.dtype(np.float16): (2**-9, 2**-10), BF16: (2**-6, 2**-7)}
 BFLOAT16_RTOL = 2**-6  # as in onnx_cases.py
 failures = []
@@ -40,7 +41,7 @@ def fail(name, why):
 
 
 def session(model, way="operators", **entries):
-    """A session. way: "operators" (custom ones), "provider", or "own" (ONNX Runtime's kernels)."""
+    """way: "operators", "provider", or "own" (ONNX Runtime's kernels). entries: module options."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if way == "provider":
@@ -59,7 +60,7 @@ def taken_by_provider(made):
 
 
 def shape_without(model):
-    """The shape that a session infers for the first output, for a model that does not state it."""
+    """The shape that a session infers for the first output if the model has none."""
     silent = onnx.ModelProto()
     silent.CopyFrom(model)
     silent.graph.output[0].type.tensor_type.ClearField("shape")
@@ -67,7 +68,7 @@ def shape_without(model):
 
 
 def computed(model, feeds, way):
-    """The results of clattn. A node that clattn did not compute is an error."""
+    """Returns clattn's results, and checks that clattn computed them."""
     made = session(model, way)
     if way == "operators":
         got = run(made, feeds)
@@ -103,7 +104,7 @@ def run(made, feeds):
 def agree(got, wanted, rtol, atol):
     assert got.shape == wanted.shape and got.dtype == wanted.dtype, f"{got.dtype}{got.shape}, not {wanted.dtype}{wanted.shape}"
     got, wanted = got.astype(np.float64), wanted.astype(np.float64) * (1.1 if WRONG else 1)
-    # The score of a hidden key is -inf, or the least float32 if ONNX Runtime adds that number.
+    # A hidden score is -inf, or the lowest float32 number, which ONNX Runtime adds as its mask.
     got, wanted = (np.where(a < -3e38, -np.inf, a) for a in (got, wanted))
     np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
 
@@ -120,7 +121,7 @@ def onnx_case(case, way):
 
 
 def cases_of_onnx():
-    """(operator, its cases). Their number must be the known one."""
+    """Returns (operator, its cases), and checks their known number."""
     for op, (module, wanted) in MODULES.items():
         first = len(onnx_cases._NodeTestCases)
         onnx_cases._TargetOpType = op
@@ -144,7 +145,7 @@ def all_onnx_cases(found, way):
 
 
 def node(op, inputs, outputs, opset=21, domain="", **attributes):
-    """A model of one node. inputs are (name, array); an input that the node leaves out has None."""
+    """A model of one node. Inputs are (name, array), with None for an omitted input."""
     inputs = list(inputs)
     while inputs[-1][1] is None:
         inputs.pop()
@@ -159,7 +160,7 @@ def node(op, inputs, outputs, opset=21, domain="", **attributes):
 
 def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=None, added=None, by_head=False, packed=None,
                outputs=3, **attributes):
-    """MultiHeadAttention: (the node, one for ONNX Runtime's kernel, which has no packed rows)."""
+    """MultiHeadAttention nodes for clattn and for ONNX Runtime, which has no packed rows."""
     T, numbers = (P or 0) + L, lambda *shape: r.standard_normal(shape).astype(dtype)
     masks = {None: None, "lengths": np.array([T - 2, T], np.int32), "keys": (np.arange(T) < [[T - 2], [T]]).astype(np.int32),
              "rows": (np.arange(T) % 3 != r.integers(1, 3, (B, S, 1))).astype(np.int32)}
@@ -179,7 +180,7 @@ def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=
 
 def group_query(r, dtype, B=2, S=1, H=4, K=2, D=16, P=8, lengths=(5, 7), past=True, packed=False, rotary=0, positions=False,
                 added=False, sink=False, **attributes):
-    """GroupQueryAttention: also which rows are compared (of y and present): not padding."""
+    """The same for GroupQueryAttention, and which rows to compare: padding rows are not."""
     total, numbers = max(lengths), lambda *shape: r.standard_normal(shape).astype(dtype)
     rows = [numbers(B, S, (H + 2 * K) * D), None, None] if packed else [numbers(B, S, n * D) for n in (H, K, K)]
     cache = [numbers(B, K, P, D) if past else None for _ in "kv"]
@@ -226,7 +227,7 @@ OPTIONS = {
 
 
 def beside_own(make, way, seed, dtype=F32, **options):
-    """Compare with ONNX Runtime's own kernel. It has no bfloat16: it computes that in float32."""
+    """Compare with ONNX Runtime's own kernel. Its bfloat16 results are float32's, rounded."""
     (model, feeds), (own_model, own_feeds), seen = make(np.random.default_rng(seed), dtype, **options)
     got = computed(model, feeds, way)
     if dtype == BF16:
@@ -263,7 +264,7 @@ def refused(name, wanted, does):
 
 
 def all_refusals():
-    """Refusals of every type and opset. Each text has "clattn", so its kernels ran."""
+    """Refusals name clattn, which proves that clattn ran the cases, for all types and opsets."""
     count, x, before = 0, np.ones((1, 2, 4, 8), np.float32), len(failures)
     plain, half = node("Attention", [(n, x) for n in "qkv"], ["y"], opset=23)[0], np.ones((4, 4), np.float32)
     qkv = [(name, x.reshape(1, 4, 16)) for name in "qkv"]
@@ -336,7 +337,7 @@ def loose(model):
 
 
 def other_shapes(shape):
-    """Similar shapes: an axis longer, shorter, 1, missing or added, or two neighbours exchanged."""
+    """Similar shapes: an axis longer, shorter or 1; two axes exchanged; one axis more or less."""
     near = [shape[:n] + (size,) + shape[n + 1:] for n in range(len(shape)) for size in {shape[n] + 1, shape[n] - 1, 1, 2 * shape[n]} - {0}]
     near += [shape[:n] + (shape[n + 1], shape[n]) + shape[n + 2:] for n in range(len(shape) - 1)]
     near += [(1, *shape), (*shape, 1), shape[1:], shape[:-1], (int(np.prod(shape)),)]
@@ -344,7 +345,7 @@ def other_shapes(shape):
 
 
 def axes_of_inputs():
-    """With one input of another shape: refused with name and shapes, or computed as by "own"."""
+    """One input has another shape: refused with both shapes, or computed like ONNX Runtime."""
     r = np.random.default_rng(0)
     n = lambda *shape: r.standard_normal(shape).astype(np.float32)
     i32, i64 = (lambda *numbers: np.array(numbers, np.int32)), (lambda *numbers: np.array(numbers, np.int64))
@@ -389,7 +390,7 @@ def axes_of_inputs():
                     if not re.match(f"clattn {op}: .*(: its shape is |past has|seqlens_k: )", got):
                         fail(what, got)
                     continue
-                # ONNX Runtime needs a whole mask: the other keys are hidden, axes of 1 repeat.
+                # ONNX Runtime needs a complete mask: pad it with hidden keys, and broadcast
                 if name == "attn_mask":
                     mask = np.pad(other[name], [(0, 0)] * (len(shape) - 1) + [(0, 9 - shape[-1])], constant_values=-np.inf)
                     other[name] = np.broadcast_to(mask, (2, 4, 5, 9))
@@ -402,7 +403,7 @@ def axes_of_inputs():
 
 
 def outcome(made, feeds, packed=None):
-    """The first output, or the text of the error. "own" gets a packed input as its parts."""
+    """The first output, or the reason for none. `packed`: the input with packed rows, if any."""
     try:
         if packed:
             names = ["query", "key", "value"][packed == "key":]
@@ -416,7 +417,7 @@ def outcome(made, feeds, packed=None):
 
 
 def sizes_without_numbers():
-    """Sizes with a name in place of a number: the output has the same names, or new ones."""
+    """Symbolic sizes are propagated. A computed size without a number gets its own name."""
     before = len(failures)
     for inputs, wanted in (
             ({"q": ["B", "N", 16], "k": ["B", "L", 16], "v": ["B", "L", 24]}, ["B", "N", 24]),
@@ -436,7 +437,7 @@ def sizes_without_numbers():
 
 
 def left_to_others():
-    """The provider leaves a node that the operators refuse to ONNX Runtime's own kernels."""
+    """Models that operators refuse run on ONNX Runtime. A missing device is refused."""
     for dtype, options in ((F32, dict(mask_filter_value=-2.0, pad="keys")), (F16, dict(bias=True)), (F16, dict(outputs=4))):
         model, feeds = multi_head(np.random.default_rng(0), dtype, **options)[0]
         try:
@@ -448,7 +449,7 @@ def left_to_others():
             fail(f"left to others: {options}", error)
     narrow, rows, numbers = np.ones((1, 2, 4, 8), np.int8), np.ones((1, 1, 16), np.float32), np.array([3], np.int32)
     cache = [("k8", narrow), ("v8", narrow), ("s", numbers), ("t", numbers + 1)]
-    for name, (model, feeds) in (  # neither clattn nor ONNX Runtime can run these
+    for name, (model, feeds) in (  # invalid options
             ("mode", node("TensorScatter", [(n, np.ones((1, 2, 4, 8), np.float32)) for n in "pu"], ["y"], opset=24, mode="round")),
             ("cache", node("GroupQueryAttention", [(n, rows) for n in "qkv"] + cache, ["y"], domain="com.microsoft", num_heads=2,
                            kv_num_heads=2))):
@@ -466,7 +467,7 @@ def left_to_others():
 
 
 def short_masks():
-    """A mask with fewer columns than keys hides the other keys, in every type."""
+    """A mask that ends before the last key hides the remaining keys, in every type."""
     r = np.random.default_rng(0)
     q, k, v = (r.standard_normal((1, 2, n, 8)).astype(np.float32) for n in (3, 6, 6))
     for mask in (r.random((3, 4)) < 0.7, *(r.standard_normal((3, 4)).astype(dtype) for dtype in NEAR)):
@@ -479,7 +480,7 @@ def short_masks():
 
 
 def nothing_to_do():
-    """Sizes of zero: no rows, or zeros without keys. A past without rows is the same as none."""
+    """Sizes of zero: no rows lead to no rows, no keys to zeros. A past without rows is ignored."""
     for name, shapes, wanted in (("items", [(0, 2, 3, 8)] * 3, (0, 2, 3, 8)), ("rows", [(1, 2, 0, 8)] + [(1, 2, 3, 8)] * 2, (1, 2, 0, 8)),
                                  ("keys", [(1, 2, 3, 8)] + [(1, 2, 0, 8)] * 2, (1, 2, 3, 8)),
                                  ("past", [(1, 2, 3, 8)] + [(1, 2, 1, 8)] * 2 + [None] + [(1, 2, 0, 8)] * 2, (1, 2, 3, 8))):
@@ -494,7 +495,7 @@ def nothing_to_do():
 
 
 def old_version():
-    """An ONNX Runtime with only version 1 of its API, which can make statuses."""
+    """ONNX Runtime's table without the required version, and with version 1's statuses."""
     heard, pointer = [], ctypes.c_void_p
     status_of = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(lambda code, text: heard.append((code, text)) or 1)
     table = (pointer * 1)(ctypes.cast(status_of, pointer))
@@ -510,7 +511,7 @@ def old_version():
 
 
 def bytes_of_malloc():
-    """The bytes that the C library has allocated."""
+    """Returns the bytes that the C library has allocated."""
     class Info(ctypes.Structure):
         _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks",
                                                          "uordblks", "fordblks", "keepcost")]
@@ -521,7 +522,7 @@ def bytes_of_malloc():
 
 
 def threads_and_memory():
-    """Eight threads call one session and get their own results. Calls leave no memory behind."""
+    """Eight threads use one session, and each gets its own result. Calls leave no memory behind."""
     r = np.random.default_rng(0)
     feeds = [{n: r.standard_normal((2, 3, 5, 16)).astype(np.float32) for n in "qkv"} for _ in range(8)]
     made = session(node("Attention", list(feeds[0].items()), ["y"], opset=23)[0])
@@ -536,13 +537,13 @@ def threads_and_memory():
         fail("threads", "all answers are alike")
 
     def grown(does, before, after):
-        """The bytes that each of `after` calls leaves allocated, after the first calls."""
+        """Growth in bytes per run, between these numbers of runs."""
         for times in before, after:
             begun = bytes_of_malloc()
             for _ in range(times):
                 does()
         return (bytes_of_malloc() - begun) / after
-    # A mask that is padded and lengths that are converted also need host memory.
+    # A padded mask and converted lengths also need host memory.
     more = dict(feeds[0], mask=np.ones((5, 4), bool), past_k=None, past_v=None, lengths=np.array([5, 3]))
     model, more = node("Attention", list(more.items()), ["y"], opset=24)
     whole = session(model)
@@ -554,7 +555,7 @@ def threads_and_memory():
 
 
 def measure():
-    """A layer of BERT-base: 12 heads of 64, 384 tokens, float32."""
+    """BERT-base: 12 heads of 64, 384 tokens, float32."""
     r = np.random.default_rng(0)
     feeds = {n: r.standard_normal((1, 384, 768)).astype(np.float32) for n in "qkv"}
     for op, words in (("Attention", dict(opset=23, q_num_heads=12, kv_num_heads=12)),
@@ -564,8 +565,7 @@ def measure():
         taken = {name: [] for name in made}
         for _ in range(4):
             for name, one in made.items():
-                # ONNX Runtime's threads spin for a while after a run
-                time.sleep(0.2)
+                time.sleep(0.2)  # ONNX Runtime's threads spin for a while after a run
                 for n in range(20):
                     begun = time.perf_counter()
                     one.run(None, feeds)

@@ -1,8 +1,10 @@
-// windows_session.c: ONNX Runtime's own DLL with clattn's library of custom operators, like a
-// program on Windows uses them (check_windows.sh). One Attention node of each model runs on [1, 2,
-// 3, 8] rows, and is compared with a result in double. REFUSED is a model that the library must
-// refuse by name.
-//     windows_session ONNXRUNTIME_DLL LIBRARY MODEL REFUSED
+// windows_session.c: ONNX Runtime's own DLL with clattn's library of custom operators, as Windows
+// programs use them (check_windows.sh). Runs one Attention node of each model on [1, 2, 3, 8] rows,
+// and compares with a result in double precision.
+//
+//   windows_session ONNXRUNTIME_DLL LIBRARY MODEL REFUSED
+//
+// REFUSED: a model that the library recognises and refuses.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@
 
 enum { HEADS = 2, ROWS = 3, WIDTH = 8, COUNT = HEADS * ROWS * WIDTH };
 
-// Slots of OrtApi's table, which keep their places (src/bindings/onnxruntime/api.h).
+// Slots of OrtApi's table, whose positions are stable (src/bindings/onnxruntime/api.h).
 enum {
     GET_ERROR_MESSAGE = 2,
     CREATE_ENV = 3,
@@ -31,7 +33,7 @@ typedef struct api_base {
 static function *const *api;
 static char said[1024];
 
-// The message of a call's status; NULL: none.
+// The message of a status. NULL: no error.
 static const char *words(void *status) {
     if (!status) return NULL;
     snprintf(said, sizeof said, "%s", ((const char *(*)(void *))api[GET_ERROR_MESSAGE])(status));
@@ -44,7 +46,7 @@ static void held(void *status, const char *what) {
     exit(1);
 }
 
-// Run a model's node. Returns NULL, or the error.
+// Run a model's node. Returns NULL, or the error message.
 static const char *run(void *env, void *options, const char *path, float in[3][COUNT], float out[COUNT]) {
     static char model[4096];
     static const int64_t sizes[] = {1, HEADS, ROWS, WIDTH};
@@ -86,7 +88,7 @@ static double error_of(float in[3][COUNT], const float out[COUNT]) {
                 for (int j = 0; j < ROWS; j++)
                     wanted += weight[j] / sum * (double)in[2][(h * ROWS + j) * WIDTH + d];
                 const double error = fabs(wanted - (double)out[(h * ROWS + i) * WIDTH + d]);
-                worst = error <= worst ? worst : error; // also if it is NaN
+                worst = error <= worst ? worst : error; // also true for NaN
             }
         }
     return worst;

@@ -1,13 +1,15 @@
 #!/bin/sh
-# The host suites and a small part of verify on aarch64, in a Debian tree under qemu on any Linux
-# machine, or natively on an aarch64 machine. It proves that kernels are right there; its times are
-# those of qemu.
-#   sh tests/package/aarch64.sh FOLDER         creates the tree in FOLDER if necessary (as root;
-#                                              6 minutes, 2 GB), builds, tests
-#   sh tests/package/aarch64.sh FOLDER present exits 77 without a tree
-# It also tests the wheel, ONNX Runtime's library and ggml's backend (aarch64_doors.sh), if PyPI is
-# reachable. Prints a line that begins with "ok", "FAIL" or "SKIP" for each check. The exit status
-# is 1 if one failed.
+# The host suites and a small part of verify on aarch64: in a Debian tree that qemu runs on any
+# Linux machine, or natively on an aarch64 machine. This checks that kernels are right. Times are
+# qemu's.
+#
+#   sh tests/package/aarch64.sh FOLDER          creates the tree in FOLDER if missing (as root;
+#                                               6 minutes, 2 GB), builds and tests
+#   sh tests/package/aarch64.sh FOLDER present  exits 77 if there is no tree
+#
+# If PyPI can be reached, the wheel, ONNX Runtime's library and ggml's backend are also used there
+# (aarch64_doors.sh). Prints a line that begins with "ok", "FAIL" or "SKIP" for each check. The exit
+# status is 1 if a check failed.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 tree=${1:?FOLDER}
@@ -55,8 +57,8 @@ case $? in
 *) echo "$said" | tail -n 20 && echo "FAIL  aarch64: wheel, ONNX Runtime, ggml are not built" && exit 1 ;;
 esac
 
-# PoCL reads the CPU from /proc and /sys. The mounts are in a namespace of this run, so none
-# remains. The tree has a copy of the sources, which keeps what was built from them.
+# PoCL reads /proc and /sys to describe the CPU. They are mounted in a namespace of this run, so
+# that no mount remains. The tree has a copy of the sources, with everything built from them.
 mkdir -p "$tree/clattn"
 tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
 exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Build on this machine, because qemu is slow, the files that aarch64_inside.sh tests. They are the
-# wheel and ONNX Runtime's library, by the compiler of PyPI's ziglang. If check_ggml.sh has fetched
-# ggml's sources, they are also ggml, its CPU backend, clattn's, and ggml_host. Also NumPy and ONNX
-# Runtime for that processor.
-#   sh tests/package/aarch64_doors.sh FOLDER BUILD    FOLDER: the tree, where it creates
-#                                                     FOLDER/doors; 77: PyPI is not reachable
+# Builds what aarch64_inside.sh uses inside the tree. It is built on this machine, because qemu is
+# slow. The wheel is built with the compiler of PyPI's ziglang, as in check_wheel.sh. The same
+# compiler builds ONNX Runtime's library. If check_ggml.sh has fetched ggml's sources into the build
+# folder, also ggml, its CPU backend, clattn's backend and ggml_host. numpy and ONNX Runtime are
+# fetched for the other processor.
+#
+#   sh tests/package/aarch64_doors.sh FOLDER BUILD
+#
+# FOLDER is the tree, and the script creates FOLDER/doors. Exit status 77: PyPI cannot be reached.
 set -eu
 tree=$(cd "$1" && pwd)
 mkdir -p "$2/aarch64-doors" "$tree/doors"
@@ -13,7 +16,7 @@ work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
 pip() { "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: "$@" || exit 77; }
 pip -r tests/requirements/wheel.txt
-# Packages for another machine, as its own pip would choose them.
+# Install packages for another machine, as pip would choose them there.
 there() {
     folder=$1
     shift
@@ -50,7 +53,7 @@ wheel=$(ls "$work"/made/clattn-*-py3-none-linux_aarch64.whl)
 printf '%s --hash=sha256:%s\n' "$wheel" "$(sha256sum "$wheel" | cut -d' ' -f1)" >"$work/wheel.txt"
 there "$doors/wheel" -r "$work/wheel.txt"
 
-# ONNX Runtime's library and ggml's backend.
+# Build ONNX Runtime's library and ggml's backend.
 ggml=${CLATTN_GGML:-$PWD/$2/ggml/sources/vendor/llama.cpp/ggml} with_ggml=
 if [ -d "$ggml/src" ]; then
     for name in cc c++; do

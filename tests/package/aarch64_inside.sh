@@ -1,5 +1,5 @@
-# aarch64_inside.sh: the part of aarch64.sh inside the tree: build, host suites, some cases of
-# verify on PoCL.
+# aarch64_inside.sh: run by aarch64.sh inside the tree: build, host suites, some cases of verify on
+# PoCL.
 set -u
 export CK_TIMEOUT_MULTIPLIER=20 # qemu is slow
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
@@ -8,7 +8,7 @@ failed=0
 build=/build
 log=/tmp/step.log
 
-# $1 name, then a command.
+# step NAME COMMAND...: run and report one check.
 step() {
     name=$1
     shift
@@ -26,26 +26,27 @@ configure() {
     [ -f $build/build.ninja ] || meson setup --werror -Dtests=enabled -Dtool=enabled $build
 }
 
-# The program and the host suites. Other targets would need half an hour to compile, and hours to
-# run.
+# Build only the program and the host suites. Other suites would run for hours, and compile for half
+# an hour.
 build() {
     # shellcheck disable=SC2046
     ninja -C $build clattn $(. tests/steps.sh && programs_of $build host)
 }
 
-# Each family in the vector widths of the processor, one type each, and the planner's choice. --only
-# forces a family, so that a wrong choice cannot hide a kernel.
+# Verify each family with the vector widths that it has there, with one type each, and the planner's
+# choice. --only forces kernels, so that a wrong choice cannot hide one.
 verify() {
     $build/clattn verify --only "$1" --case "$2" || return 1
 }
 
-# The files of aarch64_doors.sh. Only Python and OpenCL are the tree's own.
+# Use the files that aarch64_doors.sh put there. From the tree only Python and OpenCL are used.
 wheel() {
     from=$(PYTHONPATH=/doors/wheel:/doors/packages python3 -B tests/package/attend_installed.py Portable) || return 1
     case $from in /doors/wheel/*) /doors/wheel/clattn/clattn --version ;; *) echo "clattn is $from" && return 1 ;; esac
 }
-# ONNX Runtime's query of the CPUs crashes under qemu, by what /sys says of the machine's. Without
-# these two files it is skipped. PoCL needs the rest of that folder.
+# ONNX Runtime detects CPUs through /sys, and crashes under qemu because /sys describes the real
+# machine. These two files are hidden, so that it skips the detection. PoCL needs the rest of the
+# folder.
 onnx_cases() {
     for file in possible present; do mount --bind /dev/null /sys/devices/system/cpu/$file || return 1; done
     PYTHONPATH=/doors/packages XDG_CACHE_HOME=/tmp/onnx python3 -B tests/onnx/onnxruntime_cases.py /doors/libclattn-onnxruntime.so few

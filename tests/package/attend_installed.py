@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""One causal call of an installed clattn, compared with NumPy.   attend_installed.py WORD: a part
-of the platform's name
+"""One causal call of an installed clattn, compared with numpy.
+
+   attend_installed.py WORD       a word that the platform's name must contain
 """
 import sys
 

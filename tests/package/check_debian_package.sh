@@ -1,11 +1,14 @@
 #!/bin/sh
 # The Debian packages of the last commit (src/packaging). They are built twice, in different
-# environments, with the same bytes. lintian and blhc find nothing, and each package has its
-# dependencies. In a tree of Debian without this folder they are installed, used
-# (src/packaging/debian/tests) and removed without a trace. A function missing from the symbols
-# file, or a file in no package, fails the build. $1 is the build folder. Prints a line that begins
-# with "ok", "FAIL" or "SKIP" for each check. The exit status is 1 if one failed. $CLATTN_DEBIAN is
-# another mirror for the tree, which stays in the build folder.
+# environments, and must have identical bytes. lintian and blhc must report nothing, and
+# dependencies must be right. In a plain Debian tree without this folder the packages are installed,
+# used (src/packaging/debian/tests) and removed without a trace. The build fails if the symbols file
+# lacks a function, or if a file belongs to no package.
+#
+#   check_debian_package.sh BUILD
+#
+# Prints a line that begins with "ok", "FAIL" or "SKIP" for each check. The exit status is 1 if a
+# check failed. $CLATTN_DEBIAN selects another mirror for the tree, which stays in the build folder.
 set -u
 . tests/steps.sh
 install_packages dpkg-dev debhelper lintian blhc autopkgtest piuparts mmdebstrap
@@ -20,7 +23,7 @@ work=$(mktemp -d)
 trap 'as_root rm -rf --one-file-system "$work"' EXIT
 bad=0
 
-# $1 name, then a command.
+# try NAME COMMAND...: run and report one check.
 try() {
     name=$1 start=$(date +%s)
     shift
@@ -33,15 +36,15 @@ try() {
     fi
 }
 
-# In another folder, language, time zone and order.
+# Build in another folder, language, time zone and order.
 build_again() { (umask 027 && LC_ALL=C TZ=Asia/Tokyo DEB_BUILD_OPTIONS=parallel=1 sh src/packaging/make_debian.sh "$work/elsewhere"); }
 same_bytes() {
     (cd "$made" && sha256sum ./*.deb ./*.tar.xz ./*.dsc) >"$work/sums"
     [ "$(grep -c 'deb$' "$work/sums")" -ge 7 ] && (cd "$work/elsewhere" && sha256sum --check --quiet "$work/sums")
 }
 
-# dpkg-shlibdeps finds what linked programs need. Libraries that are opened at run time, and data,
-# must be listed by hand.
+# dpkg-shlibdeps finds what linked programs need. Libraries and files that are opened at run time
+# must be declared by hand.
 version=$(sed -n "1,/version:/s/^ *version: '\(.*\)',\$/\1/p" meson.build)
 library=libclattn${version%.*}
 depends() { # PACKAGE WORD...: on each of these, and where a word begins with "no:", on nothing of that name
@@ -75,8 +78,8 @@ make_tree() {
     as_root mmdebstrap --variant=apt --aptopt="$work/apt.conf" "${release#* }" "$made/new.tar.gz" ${CLATTN_DEBIAN:-} &&
         as_root mv "$made/new.tar.gz" "$base"
 }
-# In a namespace of this run, so that no mount remains. PoCL reads the CPU from /proc and /sys. The
-# folders of tests/driver.sh do not exist in that tree.
+# The tree is mounted in a namespace of this run, so that no mount remains. PoCL reads /proc and
+# /sys to describe the CPU. The tree does not have the folders of tests/driver.sh.
 use() {
     mkdir "$work/tree"
     as_root tar -xf "$base" -C "$work/tree" && as_root cp -L /etc/resolv.conf "$work/tree/etc/" &&
@@ -90,9 +93,9 @@ remove() { as_root piuparts --ignore=/etc/.pwd.lock --basetgz="$base" --distribu
 rm -f "$made"/*.deb "$made"/*.changes "$made"/*.dsc "$made"/*.tar.xz "$made"/*.buildinfo
 try "built" sh src/packaging/make_debian.sh "$made"
 [ $bad = 0 ] || exit 1
-# alien-tag: an override that a newer lintian no longer knows.
+# Suppress alien-tag: our override is for a check that a newer lintian no longer has.
 try "lintian" lintian --allow-root --suppress-tags alien-tag --fail-on=error,warning "$made"/*.changes
-# and position-independent: lintian checks the programs
+# includes position-independent code, which lintian checks
 try "blhc: every object hardened" blhc --bindnow "$made/build.log"
 try "Depends, versions" all_depend
 try "built again" build_again

@@ -1,8 +1,10 @@
 #!/bin/sh
 # libggml-clattn, the backend that ggml loads, built for a llama.cpp of PyPI. It is compared with
-# that ggml's CPU backend on the same nodes, and in a whole model by llama.cpp's C API and by
-# llama-cpp-python. It also runs without OpenCL.
-#   $1 build folder; CLATTN_GGML=FOLDER is a ggml (include, src) in place of PyPI's, without a model
+# ggml's own CPU backend on the same nodes, runs a whole model through llama.cpp's C API and through
+# llama-cpp-python, and is loaded without OpenCL.
+#
+#   check_ggml.sh BUILD     CLATTN_GGML=FOLDER uses a ggml (include, src) instead of PyPI's, without
+#                           a whole model
 set -eu
 mkdir -p "$1/ggml"
 here=$(cd "$1/ggml" && pwd)
@@ -13,12 +15,11 @@ unreachable() {
     exit 77
 }
 
-# Sources have no name and version before their build backend runs: pip queries it, and builds
-# nothing.
+# pip must run a source package's build backend to learn its name and version, but builds nothing.
 ggml=${CLATTN_GGML:-$here/sources/vendor/llama.cpp/ggml}
 if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/python" -c 'import diskcache, jinja2, numpy' 2>/dev/null; }; then
     [ -x "$here/python/bin/python" ] || python3 -m venv "$here/python"
-    # and the packages that it requires
+    # and the package's own requirements
     sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt"
     grep -A 1 '^llama-cpp-python' tests/requirements/ggml.txt >"$here/sources.txt"
     pip() { "$here/python/bin/python" -m pip "$@" --quiet --disable-pip-version-check >"$here/pip.log" 2>&1; }
@@ -29,9 +30,9 @@ if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/py
     rm "$here"/llama_cpp_python-*.tar.gz
 fi
 
-# ggml and its parts as libraries, without a file that ggml's sources on PyPI lack: it belongs to
-# another project. Only the library of llama.cpp is built, unoptimised, because its work around a
-# small model is little.
+# Build ggml, and llama.cpp's library, which uses it. The sources on PyPI lack a file of ggml,
+# because ggml is part of another project. llama.cpp is unoptimised, because its own work on a small
+# model is fast.
 llama=
 [ -n "${CLATTN_GGML:-}" ] || llama=${ggml%/ggml}
 cat >"$here/CMakeLists.txt" <<END
@@ -52,7 +53,7 @@ ninja -C "$here/libraries" -j1 ggml ggml-cpu ${llama:+llama} >"$here/ggml.log" 2
 [ -f "$here/clattn/build.ninja" ] || meson setup "$here/clattn" -Dwerror=true -Dtests=disabled -Dtool=disabled -Dmpi=disabled \
     -Dclblast=disabled -Dggml="$ggml,$here/libraries" >"$here/meson.log" 2>&1 || { tail -n 5 "$here/meson.log"; wrong "clattn is not configured"; }
 ninja -C "$here/clattn" -j1 src/bindings/ggml/libggml-clattn.so >"$here/clattn.log" 2>&1 || { tail -n 20 "$here/clattn.log"; wrong "it is not built"; }
-links=$here/libraries:$here/libraries/bin # llama.cpp puts its library into a folder of its own
+links=$here/libraries:$here/libraries/bin # llama.cpp installs its library in its own folder
 program() { # $1 its name, then more words for the compiler
     name=$1
     shift
@@ -70,7 +71,8 @@ if [ -n "$llama" ]; then
     program model -isystem "$llama/include" -L"$here/libraries/bin" -lllama
     "$here/model" "$here/libraries/libggml-cpu.so" "$backend" "$here/model.gguf" >"$here/out" || { cat "$here/out"; wrong "a whole model"; }
     sed '$d' "$here/out"
-    # The package as in its sources, with the libraries from above in place of its own.
+    # Run the Python package from its sources, with the libraries from above instead of those that
+    # it would build.
     mkdir -p "$here/sources/llama_cpp/lib"
     ln -sf "$here"/libraries/libggml*.so* "$here"/libraries/bin/libllama.so* "$here/sources/llama_cpp/lib"
     "$here/python/bin/python" -I - "$here/sources" "$here/model.gguf" "$here/libraries/libggml-cpu.so" "$backend" "$(tail -n 1 "$here/out")" <<'PYTHON' || wrong "llama-cpp-python"
@@ -93,7 +95,7 @@ print(f"llama-cpp-python {llama_cpp.__version__}: the same {len(found)} tokens o
 PYTHON
 fi
 
-# Without a device the backend loads, has no device, and says so in one line.
+# Without an OpenCL device the backend loads, has no device, and says so in one line.
 mkdir -p "$here/empty"
 if OCL_ICD_VENDORS="$here/empty/" "$here/host" "$here/libraries/libggml-cpu.so" "$backend" >"$here/out" 2>&1; then wrong "it has a device"; fi
 [ "$(grep -c '^clattn: .*no OpenCL' "$here/out")" = 1 ] && [ "$(tail -n 1 "$here/out")" = "ggml_host: a device failed" ] ||

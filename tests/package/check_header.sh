@@ -1,6 +1,8 @@
 #!/bin/sh
-# The header compiles alone as C11 and C++17 without a warning. So does the README's C example,
-# which then runs.   $1 build folder
+# The header compiles alone as C11 and C++17 without a warning. The README's C example compiles as
+# well, and runs.
+#
+#   check_header.sh BUILD
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

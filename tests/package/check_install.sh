@@ -1,7 +1,9 @@
 #!/bin/sh
-# meson install works into a prefix that is then moved. A consumer that uses only the public header
-# builds against it and runs. It builds shared and static, through pkg-config and CMake, and as a
-# Meson project with clattn as its subproject.   $1 build folder
+# `meson install` works into a prefix that is then moved. A consumer that only uses the public
+# header builds against it and runs, shared and static, through pkg-config and CMake, and as a Meson
+# project with clattn as a subproject.
+#
+#   check_install.sh BUILD
 set -eu
 root=$(pwd)
 work=$(mktemp -d)
@@ -13,22 +15,22 @@ prefix=$work/prefix
 pc=$(find "$prefix" -name clattn.pc)
 library=$(dirname "$(find "$prefix" -name libclattn.so)")
 
-# Its documents, and a program that finds its library after both were moved.
+# The documents are installed, and the program finds its library after both were moved.
 for file in LICENSE NOTICE; do cmp "$file" "$prefix/share/doc/clattn/$file"; done
 env -u LD_LIBRARY_PATH "$prefix/bin/clattn" --version
 [ "$(find "$prefix" -name 'libclattn-clblast-*.so' | sed 's,/[^/]*$,,')" = "$library" ] ||
     { echo "CLBlast's module is not beside the library"; exit 1; }
 
-# The Python module finds the library from its own place.
+# The Python module finds the library by a relative path.
 module=$(find "$prefix" -name clattn.py)
 there=$(sed -n "s/^LIBRARY_PATH = '\(.*\)'/\1/p" "$module")/$(sed -n "s/^LIBRARY = '\(.*\)'/\1/p" "$module")
 [ -f "${module%/*}/$there" ] || { echo "clattn.py looks for $there"; exit 1; }
-if python3 -c 'import numpy' 2>/dev/null; then # and the program
+if python3 -c 'import numpy' 2>/dev/null; then # python3 -m clattn runs the installed program
     env -u LD_LIBRARY_PATH PYTHONPATH="${module%/*}" python3 -B -m clattn --version | grep -q '^clattn [0-9]' ||
         { echo "python3 -m clattn does not run the program"; exit 1; }
 fi
 
-# An installation by the README is where the system's Python searches.
+# Installed as in README, the module is in the system Python's search path.
 if [ -x /usr/bin/python3 ]; then
     for top in /usr /usr/local; do
         PATH=/usr/bin:$PATH meson setup "$work$top/build" "$root" --prefix=$top -Dtool=disabled -Dtests=disabled -Dmpi=disabled >/dev/null
@@ -54,7 +56,7 @@ flags=$(pkg-config --define-variable=prefix="$prefix" --define-variable=libdir="
 cc -std=c11 -Wall -Wextra -Werror tests/runtime/test_consumer.c -o "$work/static" $flags
 "$work/static"
 
-# Two errors: a minor version that does not exist, and a library that was removed.
+# CMake must refuse a minor version that does not exist, and a library that was removed.
 mkdir "$work/cmake"
 cat >"$work/cmake/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.16)
@@ -87,8 +89,8 @@ for consumer in shared static; do
     case $(ldd "$work/cmake/$consumer/consumer") in *OpenCL* | *clblast*) echo "the $consumer consumer is linked with OpenCL"; exit 1 ;; esac
 done
 
-# As a subproject it has no tests and no program, and honours default_library, also if it is linked
-# with OpenCL.
+# As a subproject clattn brings no tests and no program, and honours default_library, also if it is
+# linked with OpenCL.
 mkdir -p "$work/meson/subprojects"
 ln -s "$root" "$work/meson/subprojects/clattn"
 cp tests/runtime/test_consumer.c "$work/meson/"
@@ -96,7 +98,7 @@ cat >"$work/meson/meson.build" <<'END'
 project('consumer', 'c', default_options: ['c_std=c11'])
 executable('consumer', 'test_consumer.c', dependencies: dependency('clattn', fallback: 'clattn'))
 END
-# Targets without the layers of the library.
+# Do not count the library's layers.
 targets() { meson introspect "$1" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin) if not t["name"].startswith("clattn_")))'; }
 meson setup "$work/meson/load" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static >/dev/null
 [ "$(targets "$work/meson/load")" = "clattn clattn-clblast-${version%.*} consumer kernels.c" ] ||

@@ -1,11 +1,14 @@
 #!/bin/sh
-# macOS without a Mac. Everything that needs no other library is compiled for both processors by the
-# clang of PyPI's ziglang, without a warning. The framework OpenCL is made here: Khronos' headers of
-# OpenCL 1.2, every function deprecated as by Apple, and a list of the functions of 1.2 in place of
-# a library. A linked library needs only the system and the framework. The default library needs no
-# OpenCL to start, and searches Apple's by its path.   $1 build folder
+# macOS without a Mac, as far as possible. Everything that needs no other library is compiled for
+# both of its processors with the clang of PyPI's ziglang, without a warning. The OpenCL framework
+# is made here: Khronos' headers limited to OpenCL 1.2, every function deprecated as in Apple's
+# headers, and a list of the functions of 1.2 instead of a library. The linked library needs only
+# the system and the framework. Built the default way, it starts without OpenCL and loads Apple's
+# framework by its path.
+#
+#   check_macos.sh BUILD
 set -eu
-tools=$PWD/$1/wheel/tools # those of check_wheel.sh
+tools=$PWD/$1/wheel/tools # the tools of check_wheel.sh
 mkdir -p "$1/macos"
 work=$(cd "$1/macos" && pwd)
 wrong() { echo "$1"; exit 1; }
@@ -15,7 +18,7 @@ command -v llvm-objdump >/dev/null || { echo "no llvm-objdump"; exit 77; }
     >"$work/pip.log" 2>&1 || { tail -n 1 "$work/pip.log"; echo "PyPI is not reachable"; exit 77; }
 export ZIG_GLOBAL_CACHE_DIR="$work/zig" ZIG_LOCAL_CACHE_DIR="$work/zig"
 
-# The framework. CL_SILENCE_DEPRECATION also removes Apple's marks.
+# The framework. CL_SILENCE_DEPRECATION removes the marks, as in Apple's headers.
 framework=$work/OpenCL.framework
 rm -rf "$framework"
 mkdir -p "$framework/Headers"
@@ -46,8 +49,8 @@ exports:
 ...
 END
 
-# The libraries that a library needs beside the system, and the functions of OpenCL.   $1 library,
-# $2 expected libraries, $3 expected functions of OpenCL
+# needs LIBRARY WANTED OPENCL: compare the libraries that LIBRARY is linked with, and the functions
+# that it imports from OpenCL.
 needs() {
     got=$(llvm-objdump --macho --dylibs-used "$1" | sed -n 's/^\t\([^ ]*\) (.*/\1/p' | grep -v "${1##*/}\$" | sort | paste -sd' ' -)
     [ "$got" = "$2" ] || wrong "${1##*/} needs $got, not $2"

@@ -1,7 +1,9 @@
 #!/bin/sh
-# A machine without OpenCL's loader, and one without CLBlast. A program linked with clattn starts,
-# receives one line, and continues with functions that need neither. Invalid files with the loader's
-# names, earlier in the path, hide it.   $1 build folder
+# A machine without OpenCL's loader, and a machine without CLBlast. A program linked with clattn
+# starts, gets a one-line message, and continues with everything that needs neither. Invalid files
+# with the loader's names hide the loader.
+#
+#   check_no_loader.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)

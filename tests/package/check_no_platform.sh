@@ -1,6 +1,7 @@
 #!/bin/sh
-# Without any OpenCL platform a program that links clattn runs, receives a message, and never
-# crashes.   $1 build folder
+# Without any OpenCL platform a program that links clattn runs, gets a status, and never crashes.
+#
+#   check_no_platform.sh BUILD
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

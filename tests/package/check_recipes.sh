@@ -1,8 +1,10 @@
 #!/bin/sh
-# Recipes of the last commit, generated and tested. Conan builds its package and a program on it. A
-# Meson project uses the wrap. vcpkg's port runs under CMake with substitutes of vcpkg's functions.
-# conda's recipe is rendered and read. Ruby reads Homebrew's. conda-build, vcpkg and brew themselves
-# are not run: neither Debian nor PyPI has them.   $1 build folder
+# Packaging recipes of the last commit, executed. Conan builds its package, and a program with it. A
+# Meson project uses its wrap. The port for vcpkg runs under CMake with replacements for vcpkg's
+# functions. The recipe for conda is rendered and read, and Ruby reads Homebrew's. Neither Debian
+# nor PyPI has conda-build, vcpkg and brew, so these are not run.
+#
+#   check_recipes.sh BUILD
 set -eu
 root=$(pwd)
 mkdir -p "$1/recipes"
@@ -19,8 +21,8 @@ if grep -rn '@[A-Z0-9]*@' "$here/first" --include='*.*' --exclude='*.xz'; then w
 if sh src/packaging/make_recipes.sh "$here/no" 'https://x/a|b' >/dev/null 2>&1; then wrong "a URL with a bar was taken"; fi
 version=$(sed -n "s/^.define CLATTN_VERSION_STRING \"\(.*\)\"/\1/p" include/clattn/version.h)
 
-# Conan, with a folder of its own. Meson and OpenCL's headers are the platform's instead of
-# ConanCenter's.
+# Conan, with its own folder. The platform provides Meson and OpenCL's headers, which ConanCenter
+# would provide elsewhere.
 export CONAN_HOME="$here/conan_home"
 rm -rf "$CONAN_HOME"
 conan() { "$python" -m conans.conan "$@"; }
@@ -44,7 +46,7 @@ if grep -vE '^./(include/clattn/[a-z_]*\.(h|def)|lib/libclattn\.(a|so[.0-9]*)|li
     wrong "Conan's package has more than library, header and licence"
 fi
 
-# The wrap.
+# The Meson wrap.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/wrap/subprojects"
@@ -61,7 +63,8 @@ sed 's/^source_hash = ./&0/' "$here/first/meson/clattn.wrap" >"$work/wrap/subpro
 rm -rf "$work/wrap/subprojects/clattn-$version" "$work/wrap/subprojects/packagecache"
 if meson setup "$work/wrap/other" "$work/wrap" --wrap-mode=forcefallback >/dev/null 2>&1; then wrong "another tarball's sum was taken"; fi
 
-# The port. The substitutes do what vcpkg's functions do; CMake refuses a function that vcpkg lacks.
+# The vcpkg port. These functions do what vcpkg's do. CMake reports a call of a function that vcpkg
+# does not have.
 cat >"$work/vcpkg.cmake" <<'END'
 cmake_minimum_required(VERSION 3.21)
 set(CURRENT_PACKAGES_DIR "${WORK}/packages")

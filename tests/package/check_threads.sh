@@ -1,7 +1,9 @@
 #!/bin/sh
-# ThreadSanitizer over the suites in which threads share a context or a group: no race and no wrong
-# order of locks in clattn.
-#   $1 build folder, created here; CLATTN_THOROUGH=on: every partition of a group, and its faults
+# ThreadSanitizer over the suites in which threads share a context or a group. clattn must have no
+# data race and no lock-order inversion.
+#
+#   check_threads.sh BUILD     creates BUILD; CLATTN_THOROUGH=on adds all partitionings of a group,
+#                              and its faults
 set -eu
 options="suppressions=$PWD/tests/support/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=0 exitcode=66"
 suites="opencl_load threads threads_layer building pool group_promises"
@@ -10,12 +12,12 @@ suites="opencl_load threads threads_layer building pool group_promises"
 for suite in $suites; do set -- "$@" "tests/test_$suite"; done
 folder=$1
 shift
-# CLBlast's module is loaded at run time, so no suite's target builds it.
+# CLBlast's module is loaded at run time, so it must be built explicitly.
 ninja -C "$folder" "$@" tests/libclattn_layer.so $(ninja -C "$folder" -t targets all |
     sed -n 's/^\(libclattn-clblast-[0-9.]*\.so\):.*/\1/p')
 layer=$(cd "$folder" && pwd)/tests/libclattn_layer.so
 for suite in $suites; do
-    # Two contexts at once, and faults by the layer, as in tests/meson.build.
+    # Suites with two contexts at once, or with faults from the layer, as in tests/meson.build.
     case $suite in
         group*) export POCL_MAX_PTHREAD_COUNT=1 OPENCL_LAYERS="$layer" ;;
         *) unset POCL_MAX_PTHREAD_COUNT OPENCL_LAYERS ;;

@@ -1,8 +1,10 @@
 #!/bin/sh
-# A wheel: built for an old glibc, checked like the index does, and installed into bare environments
-# without a compiler on PATH. Module and program find Intel's runtime of PyPI by themselves. They
-# run a real layer, verify and measure, or say in one sentence what to install. $1 is the build
-# folder. CLATTN_INTEL=off skips the parts that need Intel's runtime.
+# A wheel: built for an old glibc, checked as the package index does, and installed into
+# environments whose PATH has no compiler. There the module and the program find Intel's runtime of
+# PyPI by themselves and run a real layer, verify and measure. Without a runtime they say in one
+# sentence what to install.
+#
+#   check_wheel.sh BUILD       CLATTN_INTEL=off skips everything that needs Intel's runtime
 set -eu
 root=$(pwd)
 mkdir -p "$1/wheel"
@@ -16,9 +18,8 @@ fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --r
 fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; unreachable; }
 PATH=$tools/bin:$PATH
 
-# Debian's headers follow the compiler's own. Its static libraries need only one function of a new
-# glibc, from 2.38 on: C23's strtoll, which reads the same as strtoll in the base that jansson uses.
-# This object has that name.
+# Debian's headers follow the compiler's own. From glibc 2.38 on, Debian's static libraries need
+# C23's strtoll. jansson passes a base for which it equals strtoll, so this object defines the name.
 printf 'long long strtoll(const char *, char **, int);\nlong long __isoc23_strtoll(const char *, char **, int);\n%s\n' \
     'long long __isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }' >"$here/c23.c"
 python -m ziglang cc -target "$(uname -m)-linux-gnu.2.17" -O2 -fvisibility=hidden -c "$here/c23.c" -o "$here/c23.o"
@@ -35,7 +36,8 @@ case $wheel in *-py3-none-manylinux*_2_17_*.whl) ;; *) wrong "the wheel is ${whe
 twine check --strict "$wheel" >"$here/twine.log" || { cat "$here/twine.log"; wrong "twine"; }
 check-wheel-contents "$wheel" >"$here/contents.log" || { cat "$here/contents.log"; wrong "check-wheel-contents"; }
 
-# A bare environment.   $1 its name, then files of requirements beside NumPy and the wheel
+# environment NAME FILE...: create an environment with numpy, the wheel and the requirements in
+# FILE...
 environment() {
     bare=$here/$1
     shift
@@ -45,15 +47,15 @@ environment() {
     for file in tests/requirements/numpy.txt "$@"; do fetch "$bare" "$file" || unreachable; done
     fetch "$bare" "$here/wheel.txt" || wrong "pip does not install the wheel"
 }
-# Run a command in it, from an empty folder. The only variables are the place of compiled kernels,
-# and a system OpenCL without devices.
+# Run a command in the environment, from an empty folder. Only the folder for compiled kernels is
+# set, and the system's OpenCL shows no device.
 mkdir -p "$here/empty" "$here/hidden"
 for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$name"; done
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# Without OpenCL, program and module print one sentence.   $1 how to run it, $2 the beginning of the
-# sentence
+# Called with COMMAND SENTENCE: without OpenCL the program and the module print one sentence that
+# begins with SENTENCE.
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086
@@ -73,7 +75,7 @@ inside python -c 'import clattn, ctypes; ctypes.CDLL(clattn.onnxruntime_library(
 told inside "no OpenCL platform: "
 told without_loader "no OpenCL: looked for "
 
-# The information of an editor and a type checker.
+# Completion in editors, and type checking.
 cat >"$here/empty/good.py" <<'END'
 import numpy as np
 import clattn

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Windows: libraries by mingw-w64. The DLL exports only clattn_* and imports no OpenCL; headers
-# compile by MSVC's rules, as C and as C++. The program and the host suites are built if the sources
-# of Check and jansson are available (windows_libraries.sh). With Wine, whose OpenCL is the host's,
-# all of it runs, with a consumer, cases and suites of the device. The same for ONNX Runtime's
-# library, in PyPI's onnxruntime.dll, and for ggml's backend, if check_ggml.sh has fetched ggml into
-# build/ggml (CLATTN_GGML: as there).
+# Windows: the library built with mingw-w64, whose DLL exports only clattn_* and imports no OpenCL.
+# The headers follow MSVC's rules, as C and as C++. The program and the host suites are built if the
+# sources of Check and jansson are available (windows_libraries.sh). If Wine is installed, whose
+# OpenCL is the host's, everything also runs, with a consumer, cases and device suites. The same for
+# ONNX Runtime's library, in PyPI's onnxruntime.dll, and for ggml's backend, if check_ggml.sh has
+# fetched ggml into build/ggml (CLATTN_GGML: as there).
 set -eu
 command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
 work=$PWD/build/windows
@@ -28,8 +28,8 @@ folder=$work/meson
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 dll=$folder/libclattn-${version%.*}.dll
 ninja -C "$folder" "${dll##*/}" libclattn.a libverification.a libclattn-onnxruntime.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
-# A DLL exports only these functions, and needs only the system and these DLLs.   $1 DLL, $2 its
-# functions, $3 other DLLs
+# exports_and_needs DLL FUNCTIONS DLLS: the DLL exports exactly these functions, and needs only the
+# system and these DLLs.
 exports_and_needs() {
     exported=$(x86_64-w64-mingw32-objdump -p "$1" |
         sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' |
@@ -40,7 +40,7 @@ exports_and_needs() {
         grep -ivE '^(kernel32|msvcrt).dll$' | sort | paste -sd' ' - || true)
     [ "$imported" = "$3" ] || { echo "${1##*/} needs $imported, not $3"; exit 1; }
 }
-# No DLL has functions of clattn-mpi.
+# Functions of clattn-mpi are in no DLL.
 wanted=$(find include/clattn -name '*.h' ! -name mpi.h -exec cat {} + | grep -oE '^CLATTN_API [^;(]*\(' |
     sed 's/.*\(clattn_[a-z_]*\)($/\1/' | sort -u)
 [ "$(echo "$wanted" | wc -l)" -ge 40 ] || { echo "found too few functions in the headers"; exit 1; }
@@ -64,7 +64,8 @@ cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=
 $cc tests/runtime/test_consumer.c -o "$folder/consumer.exe" -L"$folder" -lclattn
 $cc tests/package/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libverification.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
 
-# ggml and its backend. Debian's Windows headers lack what ggml needs of Windows 8 and later.
+# ggml and clattn's backend for it. Debian's Windows headers lack declarations that ggml needs from
+# Windows 8 and later.
 ggml=${CLATTN_GGML:-$PWD/build/ggml/sources/vendor/llama.cpp/ggml} host=$work/ggml
 if [ -d "$ggml/src" ] && command -v x86_64-w64-mingw32-g++-posix >/dev/null && command -v cmake >/dev/null; then
     mkdir -p "$host"
@@ -76,7 +77,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "$host")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "$host")
 add_subdirectory("$ggml" ggml)
 END
-    link='-static -Wl,--exclude-libs,ALL' # only ggml's own
+    link='-static -Wl,--exclude-libs,ALL' # hide all symbols except ggml's
     cmake -S "$host" -B "$host/made" -G Ninja -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=x86_64 -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc-posix -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix -DBUILD_SHARED_LIBS=ON \
         -DCMAKE_C_FLAGS=-D_WIN32_WINNT=0x0601 -DCMAKE_CXX_FLAGS=-D_WIN32_WINNT=0x0601 "-DCMAKE_SHARED_LINKER_FLAGS=$link" \
@@ -94,7 +95,7 @@ else
     echo "no ggml, or no g++ of mingw-w64: ggml's backend is not built"
 fi
 $cc -O1 tests/onnx/windows_session.c -o "$folder/windows_session.exe"
-# Program and suites with the static library, whose internals the suites use.
+# Program and suites are linked with the static library, because suites use its internals.
 suites=$work/suites
 programs='covering names numbers overlap philox plan plan_cascade plan_groups plan_linear plan_matrix plan_rows plan_tiles plan_widths reference'
 of_device='examples errors' # with Wine
@@ -115,19 +116,19 @@ fi
 command -v wine >/dev/null || { echo "built; no Wine to run it in"; exit 0; }
 export WINEPREFIX="$work/wine" WINEDEBUG=-all
 mkdir -p "$WINEPREFIX"
-# A kernel cache of its own, apart from other steps, and one Wine server, which does not end between
-# two programs.
+# Use separate kernel caches, not those that other steps fill meanwhile. One wineserver stays alive
+# between programs.
 [ -z "${POCL_CACHE_DIR:-}" ] || { export POCL_CACHE_DIR="$work/kernels" && mkdir -p "$POCL_CACHE_DIR"; }
 wineserver=$(command -v wineserver || ls /usr/lib/wine/wineserver* 2>/dev/null | head -n 1)
 [ -z "$wineserver" ] || { "$wineserver" -p && trap '"$wineserver" -k' EXIT; }
-# Run a program under Wine in a folder; its output is in $work/out and $work/err.   $1 folder, the
-# rest: program and arguments
+# run FOLDER PROGRAM ARGUMENT...: run a program under Wine. Its output is in $work/out and
+# $work/err.
 run() {
     (cd "$1" && shift && timeout 600 wine "$@") >"$work/out" 2>"$work/err"
 }
-# The same for a program that computes. Once in some hundred runs the process ended without output
-# and without a known cause. Such a run is repeated, with a message. A suite that reported a failure
-# is never repeated.
+# The same for a program that computes. About once in hundreds of runs its process ended for an
+# unknown reason, before any output was written. Such a run is repeated, with a message. A suite
+# that printed a result is never repeated.
 compute() {
     run "$@" && return 0 || status=$?
     [ -s "$work/out" ] || [ $status = 124 ] && return $status
@@ -135,21 +136,21 @@ compute() {
     echo "counted: $2 under Wine ended with $status before it said anything, and was run again: $(grep -E -m 1 '^wine: |failed' "$work/err" || echo 'no cause told')"
     run "$@"
 }
-# Print why a program failed.   $1 subject
+# refuse WHAT: print the output of a failed program, and exit.
 refuse() {
     cat "$work/out"
     tail -n 20 "$work/err"
     echo "under Wine: $1"
     exit 1
 }
-# Run suites and count their checks.   $1 minimum of checks, $2 kind, the rest: names
+# run_suites LEAST KIND NAME...: run suites and count their checks, at least LEAST in all.
 run_suites() {
     least=$1 kind=$2 checks=0
     shift 2
     for each in "$@"; do
         compute "$suites/tests" "./test_$each.exe" || refuse "suite $each: status $?"
         n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
-        # A process that Wine's debugger ended may exit with 0.
+        # A process that Wine's debugger ended may return 0.
         [ "${n:-0}" -gt 0 ] || refuse "suite $each: no account of its checks"
         checks=$((checks + n))
     done
@@ -168,7 +169,8 @@ if [ -n "$suites" ]; then
 fi
 compute "$folder" ./consumer.exe || refuse "the consumer"
 grep -q 'header .*, OK: ' "$work/out" || { cat "$work/out"; echo "Wine's OpenCL has no device: nothing was computed"; exit 0; }
-# ONNX Runtime's DLL loads the library of operators; a model of one node, as protocol buffers.
+# ONNX Runtime's DLL loads the library of operators. The model has one node, in protocol buffer
+# format.
 names=$(sed -n '/^onnxruntime==/,/^[a-z-]*==[^ ]* .$/p' tests/requirements/onnxruntime.txt | sed '1!{/==/d}')
 if [ ! -f "$folder/onnxruntime.dll" ]; then
     echo "$names" >"$work/onnxruntime.txt"
@@ -198,8 +200,8 @@ if [ -n "$host" ]; then
     compute "$host" ./ggml_host.exe ggml-cpu.dll ggml-clattn.dll || refuse "ggml's backend"
     cat "$work/out"
 fi
-# A folder whose entries have paths beyond Windows' 260 characters. Wine has no such limit, so this
-# only tests that the form of long paths works.
+# A cache folder with paths longer than Windows' 260 characters. Wine has no such limit, so this
+# only checks that the long form of paths is right.
 long=$work/$(printf '%080d' 1)/$(printf '%080d' 2)/$(printf '%080d' 3)
 rm -rf "${work:?}/$(printf '%080d' 1)"
 mkdir -p "${long%/*}"
@@ -211,8 +213,8 @@ cases() {
     grep -q '^5 of 5 cases are right' "$work/out"
 }
 if [ -n "$suites" ]; then
-    # Suites of the device, on the host's OpenCL. The layer that counts objects belongs to the
-    # host's loader, and is not built for Windows.
+    # Device suites, on the host's OpenCL. The layer that counts objects belongs to the host's
+    # loader, and is not built for Windows.
     CLATTN_TEST_DATA=$(echo "Z:$PWD/tests/data" | tr / '\\')
     export CLATTN_TEST_DATA
     # shellcheck disable=SC2086

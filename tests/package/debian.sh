@@ -1,15 +1,16 @@
 #!/bin/sh
-# Test the README on another release of Debian: a tree of that release, in which bench/run.sh and
-# tests/run.sh install, build and run as for a newcomer. By hand: half an hour on a quiet machine.
+# README's instructions on a fresh machine, with another Debian release than this machine's. In a
+# tree of that release bench/run.sh and tests/run.sh install, build and run as for a newcomer.
+# Started by hand, half an hour on a quiet machine.
 #
 #   sh tests/package/debian.sh FOLDER [RELEASE] [COMMAND]
 #
-# It creates the tree in FOLDER if necessary (as root; RELEASE: trixie; its log is FOLDER.log). Then
-# it runs COMMAND in its copy of the sources: "sh bench/run.sh && sh tests/run.sh". COMMAND "doors"
-# tests bindings and packages with the release's own compiler, Python and OpenCL. That needs half an
-# hour. $CLATTN_DEBIAN is another mirror, and CLATTN_* of tests/run.sh are passed on. The tree uses
-# this machine's settings of apt and pip (proxies, certificates, dates). The exit status is the
-# command's.
+# Creates the tree in FOLDER if missing (as root; default RELEASE: trixie; log: FOLDER.log), and
+# runs COMMAND in its copy of the sources. The default is "sh bench/run.sh && sh tests/run.sh".
+# COMMAND "doors" runs the steps of tests/run.sh that concern users (see `doors` below), with the
+# release's own compiler, Python and OpenCL, in half an hour. $CLATTN_DEBIAN selects another mirror.
+# CLATTN_* variables of tests/run.sh and the settings of apt and pip (proxies, certificates, dates)
+# also apply in the tree. The exit status is the command's.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 tree=${1:?FOLDER} release=${2:-trixie} command=${3:-sh bench/run.sh && sh tests/run.sh}
@@ -25,7 +26,7 @@ make_tree() {
     command -v debootstrap >/dev/null || complain "debootstrap is needed"
     debootstrap --force-check-gpg --variant=minbase --include=ca-certificates "$release" "$tree" \
         "${CLATTN_DEBIAN:-https://deb.debian.org/debian}" >"$tree.log" 2>&1 || return 1
-    # The tree checks signatures as usual. These certificates are for the connection.
+    # The tree verifies signatures as usual. These settings only provide the connection.
     cp -L /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/machine.crt" &&
         {
             echo 'Acquire::https::CaInfo "/etc/ssl/machine.crt";'
@@ -37,8 +38,8 @@ make_tree() {
 [ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
 tree=$(cd "$tree" && pwd)
 
-# Mounted in a namespace of this run, so that no mount remains. The copy keeps what was built from
-# it, and loses sources that were deleted.
+# Mounted in a namespace of this run, so that no mount remains. The copy keeps built files, but no
+# source that was removed.
 mkdir -p "$tree/clattn"
 find "$tree/clattn" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 tar -c --exclude=./build . | tar -x -C "$tree/clattn" || complain "no copy of the sources"

@@ -1,8 +1,9 @@
 // ggml_host.c: the same ggml_flash_attn_ext on ggml's CPU backend and on clattn's, both loaded at
-// run time, compared with a reference in double. The exit status is 1 if a case is wrong, or
-// supported or refused against the table.
-//   ggml_host LIBGGML_CPU LIBGGML_CLATTN          prints a line for each case
-//   ggml_host LIBGGML_CPU LIBGGML_CLATTN times    milliseconds of both, of decode and prefill
+// run time, compared with a double-precision reference.
+//
+//   ggml_host LIBGGML_CPU LIBGGML_CLATTN          one line per case; exit status 1 if one is wrong,
+//                                                 or is accepted or refused unexpectedly
+//   ggml_host LIBGGML_CPU LIBGGML_CLATTN times    milliseconds of both, for decode and prefill
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -27,12 +28,12 @@ typedef struct test_case {
     int mask_heads, mask_items;
     float max_bias, softcap;
     bool sinks;
-    bool permuted;         // values are the first numbers of k
-    bool shared;           // v is the first numbers of k
-    enum ggml_type v_type; // of v, if it differs; 0, which is f32: k's
+    bool permuted;         // q, k and v are stored as [items, rows, heads, d], as in llama.cpp
+    bool shared;           // v is the first numbers of each row of k
+    enum ggml_type v_type; // type of v; 0 (f32): the type of k
     enum ggml_type q_type; // f32, or a type that is refused
-    int v_heads;           // if not kv_heads; else 0
-    bool unscaled;         // a scale of 0
+    int v_heads;           // heads of v; 0: kv_heads
+    bool unscaled;         // the scale is 0
     bool refused;
 } test_case;
 
@@ -96,7 +97,7 @@ static const test_case cases[] = {
     {"an infinite softcap", F16, 64, 64, 4, 2, 4, 64, 1, .softcap = INFINITY, .refused = true},
 };
 
-// The parts of a case. `place` has the tensors' memory.
+// The tensors of a case. `place` holds their memory.
 typedef struct node_of_case {
     struct ggml_context *context;
     ggml_backend_buffer_t place;
@@ -104,9 +105,9 @@ typedef struct node_of_case {
     struct ggml_cgraph *graph;
 } node_of_case;
 
-// [n, rows, heads, items] in ggml's order. Dense, or a view like llama.cpp's of memory with all
-// heads of a row together. The view starts at the second row, so its address is aligned only to an
-// element.
+// A tensor [n, rows, heads, items] in ggml's order: dense, or as a view into memory with all heads
+// of a row together, as in llama.cpp. The view starts at the second row, so its address is aligned
+// to an element only.
 static struct ggml_tensor *make(struct ggml_context *c, enum ggml_type type, int n, int rows, int heads,
                                 int items, bool permuted) {
     if (!permuted) {
@@ -130,9 +131,9 @@ static void fill(struct ggml_tensor *t, float least_scale) {
     free(numbers);
 }
 
-// Returns whether a row of the mask hides a key. Causal: row i sees the keys up to keys - rows + i,
-// minus a few of the last, as in a cache with room. Patches: whole regions are hidden, and some
-// rows see nothing.
+// Returns true if the mask hides a key from a row. Causal: row i sees the keys up to keys - rows +
+// i, without the last few, as in a cache with free room. Patches: regions are hidden, and some rows
+// see nothing.
 static bool hides(const test_case *c, int64_t row, int64_t key, float bias) {
     const uint32_t patch = (uint32_t)(row / 90 * 37 + key / 150) * 2654435761u;
     return c->mask == MASK_BIAS      ? bias > 1.5f
@@ -189,7 +190,8 @@ static void release(node_of_case *n) {
     ggml_free(n->context);
 }
 
-// ----------------------------------------------------------------------------------- reference ---
+// ----------------------------------------------------------------------------------------
+// reference ---
 
 static const char *row_at(const struct ggml_tensor *t, int64_t row, int64_t head, int64_t item) {
     return (const char *)t->data + row * (int64_t)t->nb[1] + head * (int64_t)t->nb[2] +
@@ -215,7 +217,7 @@ static double slope_of(const test_case *c, int head) {
                               : pow(2, -c->max_bias / 2 / power * (2 * (head - power) + 1));
 }
 
-// A score of one row and key; -infinity if it is hidden.
+// The score of a row and a key. -infinity if the key is hidden.
 static double score_of(const test_case *c, const node_of_case *n, const float *q, const float *k, int head,
                        int item, int row, int key) {
     double s = 0;
@@ -232,7 +234,7 @@ static double score_of(const test_case *c, const node_of_case *n, const float *q
     return s;
 }
 
-// The result of one row, into out[dv].
+// Compute one row of the result into out[dv].
 static void refer_row(const test_case *c, const node_of_case *n, int head, int item, int row, double *out) {
     float q[1024], k[1024], v[1024];
     double *scores = must(malloc((size_t)c->keys * sizeof *scores), "malloc");
@@ -273,10 +275,11 @@ static double *refer(const test_case *c, const node_of_case *n) {
     return all;
 }
 
-// --------------------------------------------------------------------------------------- cases ---
+// --------------------------------------------------------------------------------------------
+// cases ---
 
-// The error of a backend's result: its squared length divided by that of the reference. The result
-// was NaN before.
+// Squared error of a backend's result, relative to the reference's squared length. The result
+// buffer holds NaN beforehand.
 static double error_of(ggml_backend_t backend, const node_of_case *n, const double *reference) {
     float *result = n->result->data;
     const int64_t count = ggml_nelements(n->result);
@@ -294,8 +297,8 @@ static double error_of(ggml_backend_t backend, const node_of_case *n, const doub
     return wrong / all;
 }
 
-// Returns whether a case is right. It is computed twice in place: first with other numbers, in the
-// same memory.
+// Check a case. It is computed twice with the tensors at the same addresses, first with other
+// numbers.
 static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn, ggml_backend_t copying,
                   int *computed) {
     node_of_case n = build(c, ggml_backend_get_default_buffer_type(cpu));
@@ -307,7 +310,7 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
             double *reference = refer(c, &n);
             const double theirs = error_of(cpu, &n, reference), ours = error_of(clattn, &n, reference);
             const double copied = error_of(copying, &n, reference), most = fmax(theirs, 1e-6);
-            good = ours <= most && copied <= most; // also if one is NaN
+            good = ours <= most && copied <= most; // false for NaN as well
             printf("%-34s ggml %.1e  clattn %.1e  copying %.1e%s\n", c->name, theirs, ours, copied,
                    good ? "" : ": WRONG");
             free(reference);
@@ -320,7 +323,7 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
     return good;
 }
 
-// A cache of 16 TiB, which is never allocated, is refused before it is requested.
+// A cache of 16 TiB, which is never allocated, is refused before any allocation.
 static bool check_size(ggml_backend_t clattn) {
     struct ggml_context *c =
         must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init");
@@ -333,8 +336,8 @@ static bool check_size(ggml_backend_t clattn) {
     return good;
 }
 
-// Every size and stride of every tensor of a node is changed, one at a time: the node is refused. A
-// mask may have more rows and keys than needed, and one head or item.
+// Change every size and stride of every tensor of a node, one at a time. The node must be refused.
+// A mask may have more rows and keys than the node, and one head or item.
 static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 32, 4, 2, 6, 70, 2, MASK(BIAS, 4, 2), .max_bias = 8.0f, .sinks = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
@@ -359,7 +362,7 @@ static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
                     printf("%s of %lld along axis %d: taken: WRONG\n", names[at], (long long)sizes[to], axis);
                 }
             }
-            // A stride of 0 repeats an input. An output must not overlap itself.
+            // A stride of 0 repeats an input. An output may not overlap itself.
             for (int to = 0; to < (all[at] == n.result ? 3 : 2); to++) {
                 all[at]->nb[axis] = strides[to];
                 const bool taken = size > 1 && ggml_backend_supports_op(clattn, n.result);
@@ -380,8 +383,8 @@ static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     return !wrong;
 }
 
-// In a scheduler's graph, as in llama.cpp: attention of a result of ggml, and ggml's operation on
-// its result.
+// In a scheduler's graph, as in llama.cpp: attention of a ggml product, followed by a ggml
+// operation on its result.
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
@@ -412,7 +415,8 @@ static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     return good;
 }
 
-// --------------------------------------------------------------------------------------- times ---
+// --------------------------------------------------------------------------------------------
+// times ---
 
 static double fastest_ms(ggml_backend_t backend, const node_of_case *n) {
     double best = INFINITY;
@@ -450,7 +454,7 @@ static void times(ggml_backend_t cpu, ggml_backend_t clattn) {
     }
 }
 
-// A backend of a library.
+// Load a backend from a library.
 static ggml_backend_t start(const char *path, const char *params) {
     static ggml_backend_reg_t loaded[2];
     static const char *paths[2];

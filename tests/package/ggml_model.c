@@ -1,9 +1,11 @@
-// ggml_model.c: a whole llama with random weights through llama.cpp's C API. The greedy tokens and
-// logits of ggml's CPU backend, of attention in double, and of clattn's backend are compared, over
-// caches of three types. Writes MODEL, a GGUF file, and prints a line for each cache. The exit
-// status is 1 if one is wrong. The last line has clattn's tokens over q4_0 for prompt(), for other
-// programs that read MODEL.
+// ggml_model.c: a whole llama model with random weights through llama.cpp's C API. Compares greedy
+// tokens and logits of three runs: ggml's CPU backend, attention replaced by double precision, and
+// clattn's backend, with caches of three types.
+//
 //   ggml_model LIBGGML_CPU LIBGGML_CLATTN MODEL
+//
+// Writes MODEL, a GGUF file, and one line per cache. Exit status 1 if one is wrong. The last line
+// has clattn's tokens with q4_0, for prompt() below, so that other programs can compare them.
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <gguf.h>
@@ -29,9 +31,10 @@ enum {
     STEPS = 48
 };
 
-// ----------------------------------------------------------------------------------- the model ---
+// ------------------------------------------------------------------------------------------- the
+// model ---
 
-// A matrix of `columns` x `rows`; with a deviation of 0 it has ones.
+// Add a tensor of `columns` x `rows`. A deviation of 0: ones.
 static void add(struct gguf_context *file, struct ggml_context *c, const char *name, int columns, int rows,
                 float deviation) {
     struct ggml_tensor *t = rows ? ggml_new_tensor_2d(c, GGML_TYPE_F32, columns, rows)
@@ -99,10 +102,11 @@ static void write_model(const char *path) {
     ggml_free(c);
 }
 
-// --------------------------------------------------------------- attention in double precision ---
+// ----------------------------------------------------------------------------- attention in double
+// precision ---
 
-// The attention of a run: the number of nodes, the squares of their errors and numbers. `replaces`:
-// the results in double replace its own.
+// Statistics of a run's attention: number of nodes, and sums of squared errors and numbers. With
+// `replaces` the double-precision results replace those of the run.
 typedef struct attention {
     bool replaces;
     int nodes;
@@ -118,7 +122,7 @@ static void numbers_of(const struct ggml_tensor *t, int64_t row, int64_t head, f
     }
 }
 
-// One row of one head, of keys and values [keys][HEAD].
+// One row of one head, with keys and values [keys][HEAD].
 static void attend(const struct ggml_tensor *t, int64_t row, int64_t head, const float *k, const float *v,
                    double *out) {
     const struct ggml_tensor *mask = t->src[3];
@@ -149,7 +153,8 @@ static void attend(const struct ggml_tensor *t, int64_t row, int64_t head, const
     free(p);
 }
 
-// llama.cpp calls this before each node, to learn whether the node is wanted, and again after it.
+// llama.cpp calls this before each node to ask whether it is wanted, and again after the node was
+// computed.
 static bool look_at(struct ggml_tensor *t, bool asks, void *user) {
     attention *a = user;
     if (t->op != GGML_OP_FLASH_ATTN_EXT || asks) {
@@ -180,7 +185,8 @@ static bool look_at(struct ggml_tensor *t, bool asks, void *user) {
     return true;
 }
 
-// ---------------------------------------------------------------------------------------- runs ---
+// ------------------------------------------------------------------------------------------------
+// runs ---
 
 typedef struct run {
     attention attention;
@@ -200,7 +206,7 @@ static void write_tokens(const char *path, enum ggml_type type, run *r) {
     how.n_gpu_layers = 0;
     cache.n_ctx = 256;
     cache.n_threads = cache.n_threads_batch =
-        1; // several threads wait for each other by spinning, for long if there is other work
+        1; // several threads would wait for each other by spinning, which is slow on a busy machine
     cache.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
     cache.type_k = cache.type_v = type;
     cache.cb_eval = look_at;
@@ -224,7 +230,7 @@ static void write_tokens(const char *path, enum ggml_type type, run *r) {
     llama_model_free(model);
 }
 
-// The number of equal tokens from the first on.
+// Number of equal tokens before the first difference.
 static int alike(const run *a, const run *b) {
     int same = 0;
     while (same < STEPS && a->tokens[same] == b->tokens[same]) {
@@ -233,7 +239,7 @@ static int alike(const run *a, const run *b) {
     return same;
 }
 
-// The least margin between the best token of a step and the next one.
+// The smallest distance between the logits of the best and the second-best token of a step.
 static float margin(const run *r) {
     float least = INFINITY;
     for (int step = 0; step < STEPS; step++) {
@@ -246,9 +252,9 @@ static float margin(const run *r) {
     return least;
 }
 
-// Over f16, clattn's tokens equal those of ggml's CPU backend. Over fewer bits that backend rounds
-// queries, and clattn's tokens equal those of attention in double. Only clattn's attention is as
-// near to double as float32 is.
+// With f16 clattn's tokens equal those of ggml's CPU backend. With fewer bits that backend rounds
+// the queries, so clattn's tokens are compared with double precision. Only clattn's attention is
+// within float32 precision of it.
 static bool judge(const char *name, const run *theirs, const run *doubles, const run *ours, bool exact) {
     const attention *a = &ours->attention, *b = &theirs->attention;
     const double error = a->wrong / a->all;
@@ -288,7 +294,7 @@ int main(int count, char **words) {
         write_tokens(words[3], caches[at].type, &theirs[at]);
         write_tokens(words[3], caches[at].type, &doubles[at]);
     }
-    must(ggml_backend_load(words[2]), "clattn's backend"); // which every later context has
+    must(ggml_backend_load(words[2]), "clattn's backend"); // all later contexts have it
     bool good = true;
     for (int at = 0; at < 3; at++) {
         write_tokens(words[3], caches[at].type, &ours[at]);

@@ -1,6 +1,6 @@
-// ggml_support.h: the common part of ggml_host.c and ggml_model.c: random numbers that are the same
-// on every machine, and an error with the name of the PROGRAM if ggml returns nothing. The includer
-// defines PROGRAM first.
+// ggml_support.h: shared by ggml_host.c and ggml_model.c: random numbers that are the same on every
+// machine, and `must`, which exits if a ggml function returns NULL. The includer defines PROGRAM,
+// the name in that message.
 #ifndef CLATTN_TESTS_GGML_SUPPORT_H
 #define CLATTN_TESTS_GGML_SUPPORT_H
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static uint32_t seed = 7;
-static float noise(void) { // with a mean of 0 and a variance of about 1
+static float noise(void) { // mean 0, variance about 1
     float sum = 0;
     for (int at = 0; at < 4; at++) {
         seed = seed * 1664525u + 1013904223u;

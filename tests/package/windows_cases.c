@@ -1,7 +1,9 @@
-// windows_cases.c: cases of the verification library by their names, compared with the float64
-// reference, in a program that needs neither Check nor OpenCL's import library (check_windows.sh).
-// The last lines have the number of right cases, and of kernels that were compiled and loaded.
-//     windows_cases FOLDER NAME...     FOLDER of compiled kernels
+// windows_cases.c: runs cases of src/verification by name, each compared with the double-precision
+// reference. The program needs neither Check nor OpenCL's import library, for systems that lack
+// them (check_windows.sh). The last lines have the number of right cases, of compiled kernels, and
+// of kernels loaded from the folder.
+//
+//   windows_cases FOLDER NAME...     FOLDER of compiled kernels
 #include <stdio.h>
 #include <stdlib.h>
 

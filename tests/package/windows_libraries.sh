@@ -1,13 +1,17 @@
 #!/bin/sh
-# Build Check and jansson by mingw-w64, for which Debian has only sources, and OpenCL's import
-# library, which names only opencl.dll. Programs and suites for Windows are linked with them.
-#   windows_libraries.sh FOLDER    creates FOLDER/lib/pkgconfig and its libraries; 77: no sources
+# Builds Check and jansson with mingw-w64, from Debian's sources since Debian has no such packages,
+# and OpenCL's import library, which only refers to opencl.dll. Programs and suites for Windows are
+# linked with these.
+#
+#   windows_libraries.sh FOLDER        creates FOLDER/lib/pkgconfig and what it names
+#
+# Exit status 77: the sources are not available.
 set -eu
 folder=$1
 cc='x86_64-w64-mingw32-gcc -O1 -w -D__USE_MINGW_ANSI_STDIO=1'
 mkdir -p "$folder/sources" "$folder/lists/partial" "$folder/parts" "$folder/lib/pkgconfig" "$folder/include"
 
-# Debian's sources, from the machine's package servers.
+# Debian's sources, from the mirror of the machine's packages.
 if ! ls "$folder"/sources/check_*.orig.tar.* "$folder"/sources/jansson_*.orig.tar.* >/dev/null 2>&1; then
     [ "${CLATTN_INSTALL:-on}" = off ] && { echo "no sources of Check and jansson"; exit 77; }
     for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian*; do

@@ -1,9 +1,9 @@
-// absent_devices.c: the records. The source of each number is beside it. "assumed" means that it is
-// known only of a near relative, or not at all. Names decide nothing.
+// absent_devices.c: the records. Each figure has its published source; "assumed" marks figures of a
+// related device, or without any source. The planner never uses names.
 //
-// benchmark N: github.com/ProjectPhysX/OpenCL-Benchmark/issues/N, queries of the device; fluid 8:
-// issue 8 of FluidX3D there. course: github.com/GPGPUCourse/GPGPUTasks2025 or 2026, pull requests
-// with queries.
+//   benchmark N: github.com/ProjectPhysX/OpenCL-Benchmark/issues/N, the device's own output
+//   fluid 8: github.com/ProjectPhysX/FluidX3D/issues/8
+//   course: github.com/GPGPUCourse/GPGPUTasks2025 or 2026, pull requests with device output
 #include "plan/absent_devices.h"
 
 #include "args/args.h"
@@ -18,21 +18,18 @@
 #define BIG COMMON, .version = "OpenCL 3.0", .address_bits = 64, .out_of_order = true
 #define GPU BIG, .is_gpu = true
 
-// All NVIDIA GPUs:
-//   work-groups of 1024, items 1024 x 1024 x 64   bottlerocket pull 3873 (deviceQuery)
-//   48 KiB of local memory on every chip, a quarter of the memory in one buffer   fluid 8
-//   no sub-groups, no cl_khr_fp16 in the list     course 2026 pull 8
-//   4352 bytes of arguments                       CUDA C Programming Guide: 4 KiB; more: assumed
+// NVIDIA, all devices. Work-groups of 1024, items 1024 x 1024 x 64
+// (github.com/bottlerocket-os/bottlerocket/pull/3873). 48 KiB of local memory on every chip, a
+// quarter of the memory in one buffer (fluid 8). No sub-groups, no cl_khr_fp16 (course 2026 pull
+// 8). 4352 bytes of arguments (CUDA C Programming Guide: 4 KiB; assumed to be more).
 #define NVIDIA                                                                                               \
     GPU, .vendor = "NVIDIA Corporation", .double_arithmetic = true, .local_memory_is_local = true,           \
          .max_work_group = 1024, .max_work_item = {1024, 1024, 64}, .local_memory_bytes = KIB(48),           \
          .max_argument_bytes = 4352
 
-// All AMD GPUs under ROCm:
-//   work-groups of 256, although the hardware allows 1024, items 1024 x 1024 x 1024
-//       github.com/ROCm/ROCR-Runtime/issues/180, github.com/ROCm/legacy-rocm-build/issues/1388
-//   64 KiB of local memory, native vectors of one float, cl_khr_fp16
-//   cl_khr_subgroups without shuffles, 1024 bytes of arguments: assumed
+// AMD under ROCm, all devices. Work-groups of 256, although the hardware supports 1024
+// (github.com/ROCm/ROCR-Runtime/issues/180). 64 KiB of local memory, native vectors of one float,
+// cl_khr_fp16. cl_khr_subgroups without shuffles and 1024 bytes of arguments are assumed.
 #define AMD                                                                                                  \
     COMMON, .vendor = "Advanced Micro Devices, Inc.", .version = "OpenCL 2.0", .is_gpu = true,               \
             .address_bits = 64, .out_of_order = true, .half_arithmetic = true, .double_arithmetic = true,    \
@@ -43,7 +40,7 @@
 // Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, cl_khr_fp16
 // (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
 #define INTEL_WAYS (SUBGROUPS_KHR | SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SIZE_INTEL)
-// Matrix engines for sub-groups of 8, or of 16 on devices without 8: the specification of
+// With matrix engines, for sub-groups of 8, or of 16 on devices without 8: the specification of
 // cl_intel_subgroup_matrix_multiply_accumulate.
 #define INTEL_XMX (INTEL_WAYS | CLATTN_SUBGROUPS_MATRIX_INTEL)
 #define INTEL                                                                                                \
@@ -80,8 +77,8 @@ const absent_device absent_devices[] = {
       .clock_mhz = 2304, .global_memory_bytes = MIB(24560), .max_allocation_bytes = MIB(20876)},
      .subgroups = 32},
     // 4 GB in one buffer: github.com/intel/compute-runtime/issues/627. 16 GB. 512 units at 2400
-    // MHz, from 448 units of an A750 (benchmark 10). Work-groups of 1024: 128 sub-groups of 8
-    // (openvino issue 20012).
+    // MHz, from an A750 with 448 (benchmark 10). Work-groups of 1024: 128 sub-groups of 8 (openvino
+    // issue 20012).
     {"arc-a770",
      {INTEL, .name = "Intel(R) Arc(TM) A770 Graphics", .compute_units = 512, .clock_mhz = 2400,
       .subgroup_ways = INTEL_XMX, .subgroup_sizes = 8 | 16 | 32, .max_work_group = 1024,
@@ -132,25 +129,25 @@ const absent_device absent_devices[] = {
       .max_work_group = 256, .max_work_item = {256, 256, 256}, .local_memory_bytes = KIB(32),
       .global_memory_bytes = MIB(12124), .max_allocation_bytes = MIB(12124) / 5, .max_argument_bytes = 4096},
      0},
-    // A CPU that reports vectors of one float. Mesa 22.3 of Debian 12 reported so, with 1024 and 32
-    // KiB; the rest is assumed.
+    // A CPU that reports vectors of one float. Mesa 22.3 of Debian 12 reports 1024 work-items and
+    // 32 KiB; the rest is assumed.
     {"llvmpipe",
      {BIG, .name = "llvmpipe", .vendor = "Mesa/X.org", .is_cpu = true, .double_arithmetic = true,
       .local_memory_is_local = true, .compute_units = 2, .clock_mhz = 300, .max_work_group = 1024,
       .max_work_item = {1024, 1024, 1024}, .local_memory_bytes = KIB(32), .global_memory_bytes = GIB(24),
       .max_allocation_bytes = GIB(2), .max_argument_bytes = 1576},
      0},
-    // The minimum of an OpenCL 1.2 embedded profile (OpenCL 1.2 specification, section 10): 1 KB of
-    // local memory, a work-group of 1, 1 MB in one buffer. Only the arguments are larger: clattn
-    // requires 1024 bytes.
+    // The minimum of an OpenCL 1.2 embedded profile (OpenCL 1.2 specification, section 10, table of
+    // minima): 1 KB of local memory, a work-group of 1, 1 MB in one buffer. Only the arguments
+    // exceed the minimum, because clattn needs 1024 bytes.
     {"embedded",
      {COMMON, .name = "the least of an embedded profile", .vendor = "none", .version = "OpenCL 1.2",
       .is_gpu = true, .compute_units = 1, .clock_mhz = 100, .max_work_group = 1, .max_work_item = {1, 1, 1},
       .address_bits = 32, .local_memory_bytes = KIB(1), .global_memory_bytes = MIB(4),
       .max_allocation_bytes = MIB(1), .max_argument_bytes = 1024},
      0},
-    // The same with the local memory and work-group of small GPUs: the smallest device that should
-    // work well.
+    // The same with the local memory and the work-group of small GPUs: the smallest device that
+    // clattn must support well.
     {"small",
      {COMMON, .name = "32 KiB and 64 work-items", .vendor = "none", .version = "OpenCL 1.2", .is_gpu = true,
       .compute_units = 4, .clock_mhz = 500, .max_work_group = 64, .max_work_item = {64, 64, 64},
@@ -167,8 +164,8 @@ unsigned absent_device_proves(const absent_device *device) {
             probes |= 1u << cla_subgroup_probe(size);
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
         if (PROBES_FRAGMENTS >> id & 1u && cla_probes[id].applies(&device->is)) probes |= 1u << id;
-    // Integer dot products: all of these chips have them, and their compilers are among those of
-    // check_offline.sh.
+    // Integer dot products: all of these chips have them, and check_offline.sh runs their
+    // compilers.
     if (device->is.compute_capability || device->is.wavefront_width ||
         device->is.subgroup_ways & CLATTN_SUBGROUPS_INTEL)
         probes |= 1u << PROBE_DOT_I8_OWN;

@@ -1,14 +1,14 @@
-// absent_devices.h: devices that this machine does not have, as the planner sees them. The records
-// are made from published limits, and have problems to plan. test_devices.c checks the plans,
-// plans.c prints them for the compilers of check_offline.sh.
+// absent_devices.h: devices that are not available for tests, as the planner sees them: records
+// from published limits, and problems to plan. The suite test_devices.c checks the plans, and
+// plans.c prints them.
 #ifndef CLATTN_TESTS_ABSENT_DEVICES_H
 #define CLATTN_TESTS_ABSENT_DEVICES_H
 #include "plan/families/family.h"
 
 typedef struct absent_device {
-    const char *word; // for plans.c and the offline table
+    const char *word; // the name in plans.c and in the offline table
     clattn_capabilities is;
-    unsigned subgroups; // its sizes, or-ed, published or assumed
+    unsigned subgroups; // supported sub-group sizes, or-ed, published or assumed
 } absent_device;
 
 extern const absent_device absent_devices[];

@@ -1,5 +1,5 @@
 // absent_problems.c: the problems and projections that are planned for absent devices. Each line
-// tests something of its own in the planner.
+// tests something different in the planner.
 #include "plan/absent_devices.h"
 #include "args/args.h"
 
@@ -39,7 +39,7 @@ const absent_problem absent_problems[] = {
      {SIZES(1, 12, 12, 1024, 1024, 64, 64), .align_q = 16, .align_k = 2, .align_v = 16}},
     {"prefill-align4-f16", {SIZES(1, 12, 12, 1024, 1024, 128, 128), TYPES(F16, F16, F16), ALIGNED(4)}},
     {"prefill-mixed", {SIZES(1, 12, 12, 1024, 1024, 64, 64), TYPES(F32, F16, BF16), ALIGNED(16)}},
-    // Options of scores, and returned results.
+    // Operations on scores, and returned scores.
     {"causal-mask", {SIZES(2, 12, 12, 384, 384, 64, 64), .score_ops = ARGS_MASK, ALIGNED(16)}},
     {"bias-f16",
      {SIZES(2, 12, 12, 384, 384, 64, 64), TYPES(F16, F16, F16), .type_bias = F16, .score_ops = ARGS_BIAS,
@@ -71,13 +71,13 @@ const absent_problem absent_problems[] = {
      {SIZES(1, 32, 8, 1, 8192, 128, 128), .kernel = CLATTN_KERNEL_DECODE, .splits = 7, ALIGNED(16)}},
     {"decode-misaligned", {SIZES(1, 6, 2, 1, 1000, 65, 63), TYPES(F16, F16, F16), ALIGNED(1)}},
     {"decode-mask", {SIZES(2, 8, 2, 1, 3000, 128, 128), .score_ops = ARGS_MASK, ALIGNED(16)}},
-    // flash, with its keys split
+    // flash with split keys
     {"few-rows-many-keys", {SIZES(1, 1, 1, 32, 1 << 20, 64, 64), ALIGNED(16)}},
-    // As requested, if possible.
+    // Forced kernels, where possible.
     {"asked-flash", {SIZES(1, 4, 4, 1, 64, 64, 64), .kernel = CLATTN_KERNEL_FLASH, ALIGNED(16)}},
     {"asked-unfused", {SIZES(1, 4, 4, 64, 64, 64, 64), .kernel = CLATTN_KERNEL_UNFUSED, ALIGNED(16)}},
     {"asked-decode-d300", {SIZES(1, 4, 4, 3, 640, 300, 300), .kernel = CLATTN_KERNEL_DECODE, ALIGNED(4)}},
-    // The ends: nothing, one of each, and the largest int.
+    // Extremes: sizes of zero, of one, and near INT_MAX.
     {"one", {SIZES(1, 1, 1, 1, 1, 1, 1), ALIGNED(1)}},
     {"no-keys", {SIZES(1, 2, 2, 16, 0, 64, 64), ALIGNED(16)}},
     {"no-rows", {SIZES(1, 2, 2, 0, 16, 64, 64), ALIGNED(16)}},

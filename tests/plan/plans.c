@@ -1,9 +1,12 @@
 // plans.c: prints the kernels and build options that the library would use on absent devices, for
-// the compilers of those devices (check_offline.sh). One line each, with tabs between:
+// the compilers of those devices (check_offline.sh). One line each, separated by tabs:
+//
 //   device  problem  kernel  options  work-items of a group (0: any)
-//   bytes of local memory (0: not planned)  those of the device  family
-// The same kernel with the same options is printed once a device; first those of a device whose
-// probes passed.
+//   bytes of local memory (0: not planned)  local memory of the device  family
+//
+// The same kernel with the same options is printed once for each device. The plans of a device
+// whose probes passed come first.
+//
 //   plans [DEVICE]      all devices, or this one
 #include "plan/absent_devices.h"
 #include "args/args.h"
@@ -18,7 +21,7 @@
 #define LINE 1400
 
 static tuned_rows shipped, matrix;
-// Tuned rows that request wgmma, each by itself.
+// Tuned rows of a caller that request wgmma, each in its own table.
 static const char *const wgmma_texts[] = {"flash_fragments : MATRIX_ENGINE=4\n",
                                           "flash_fragments : MATRIX_ENGINE=4 GROUP_ROWS=8\n"};
 #define WGMMA_TEXTS (sizeof wgmma_texts / sizeof wgmma_texts[0])
@@ -26,7 +29,7 @@ static tuned_rows wgmma[WGMMA_TEXTS];
 static char told[MOST_LINES][LINE];
 static int told_count;
 
-// The text before and after the problem's word decides whether a line is new.
+// Print a plan, unless a line with the same device and the same kernel was printed.
 static void tell(const absent_device *device, const char *asked, const program_spec *spec, int group,
                  size_t bytes, const char *by) {
     char defines[900], line[LINE];
@@ -41,7 +44,7 @@ static void tell(const absent_device *device, const char *asked, const program_s
     printf("%s\t%s\t%s\n", device->word, asked, line);
 }
 
-// The kernels around the main one. Their knobs are those of attention/run/flash.c and
+// The kernels around the main kernel. Their knobs are those of attention/run/flash.c and
 // attention/run/unfused.c.
 static void tell_combine(const absent_device *d, const absent_problem *p) {
     const program_spec spec = {
@@ -76,7 +79,7 @@ static void tell_attention(const absent_device *d, const absent_problem *p, cons
                            .probes = {.ran = proven,
                                       .proven = proven,
                                       .sure = proven,
-                                      // and its floats are not faster
+                                      // integers are faster than floats
                                       .rate = {[PROBE_DOT_I8_OWN] = 1.0f}}};
     variant v;
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK) return;
@@ -91,8 +94,8 @@ static void tell_attention(const absent_device *d, const absent_problem *p, cons
     if (v.splits > 1) tell_combine(d, p);
 }
 
-// Gradients of problems that have some: both launches of the main kernel, with results of forward's
-// types.
+// Gradients, if the problem has any: both launches of the main kernel. Results have the type of
+// forward's output.
 static void tell_gradients(const absent_device *d, const absent_problem *p) {
     const plan_input in = {.device = &d->is, .shipped = &shipped};
     const problem *m = &p->is;
@@ -107,12 +110,12 @@ static void tell_gradients(const absent_device *d, const absent_problem *p) {
     }
 }
 
-// Requests of a tuned row that are valid on any device: tiles of a matrix engine, emulated.
+// Tuned rows may request matrix tiles on any device, emulated.
 static void tell_matrix(const absent_device *d, const absent_problem *p) {
     const plan_input in = {.device = &d->is, .own = &matrix, .shipped = &shipped};
     variant v;
     if (p->is.head_dim > 128 || CLATTN_TYPE_IS_SCALED(p->is.type_kv))
-        return; // slow to compile, and shows nothing more
+        return; // slow to compile, and shows nothing new
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK || v.family->id != KERNEL_FLASH_MATRIX) return;
     const program_spec spec = {.id = v.family->id, .knobs = v.knobs, .options = v.family->options},
                        pack = {.id = KERNEL_MATRIX_PACK,
@@ -127,7 +130,7 @@ static const char *options_of(enum kernel_id id) {
     return NULL;
 }
 
-// As without CLBlast, so that every projection has a kernel.
+// Plans without CLBlast, so that every projection has a kernel.
 static void tell_projection(const absent_device *d, const absent_projection *p, unsigned proven) {
     const plan_input in = {
         .device = &d->is, .shipped = &shipped, .probes = {.ran = proven, .proven = proven, .sure = proven}};
@@ -138,7 +141,7 @@ static void tell_projection(const absent_device *d, const absent_projection *p, 
     tell(d, p->word, &spec, c.work_group, c.id == KERNEL_LINEAR_FRAGMENTS ? c.local_bytes : 0, "projection");
 }
 
-// Kernels without a plan: they depend on types only.
+// Kernels without a plan, which depend only on types.
 static void tell_rest(const absent_device *d) {
     static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16};
     for (int i = 0; i < 3; i++) {

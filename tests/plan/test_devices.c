@@ -1,6 +1,6 @@
-// test_devices.c: plans for absent devices. For each problem each device gets a kernel that fits
-// its limits, and a reason. Also with compiled kernels that allow fewer work-items than the device,
-// and with all probes passed.
+// test_devices.c: plans for absent devices. Every device gets a kernel within its limits and a
+// reason for every problem. Also tests compiled kernels that allow fewer work-items than the
+// device, and devices that passed every probe.
 #include "plan/absent_devices.h"
 #include "args/args.h"
 #include "device/defects.h"
@@ -14,16 +14,16 @@ static const char *kernel_of(const variant *v) {
     return clattn_kernel_sources[v->family->id].name;
 }
 
-// A kernel whose work-item owns a CPU core's vector registers.
+// Returns true for a kernel whose work-item uses all vector registers of a CPU core.
 static bool is_of_cpus(enum kernel_id id) {
     const char *name = clattn_kernel_sources[id].name, *end = strstr(name, "_lanes");
     return end && end[6] == '\0';
 }
 
-// A device without probes, with those that it would pass, or with all that exist.
+// A device without probes, with the probes that it would pass, or with all probes passed.
 enum { NOT_PROBED, PROBED, ALL_PROVEN };
 
-// Its kernels allow `limit` work-items; 0: unknown.
+// The device's compiled kernels allow `limit` work-items. 0: unknown.
 static plan_input make_input(const absent_device *device, int probes, uint32_t limit) {
     plan_input in = {.device = &device->is, .shipped = &shipped, .has_clblast = true};
     in.probes.proven = probes == ALL_PROVEN ? (1u << PROBE_COUNT) - 1
@@ -43,8 +43,8 @@ static void check_group(const plan_input *in, const variant *v, const char *what
                   (unsigned long long)in->device->local_memory_bytes);
 }
 
-// The grid of a fused kernel. The device limits work-items, and the kernel counts groups, which are
-// one work-item wide in the second and third dimension; chain.c enqueues parts of those.
+// The grid of a fused kernel: the device counts work-items, and the kernel counts groups. In the
+// second and third dimension a group has one work-item. chain.c enqueues parts of the grid.
 static void check_grid(const plan_input *in, const variant *v, const char *what) {
     const uint64_t most = in->device->address_bits == 32 ? UINT32_MAX : SIZE_MAX;
     for (int i = 0; i < 3; i++) {
@@ -83,7 +83,7 @@ static void check_plan(const plan_input *in, const problem *p, const variant *v,
                   "%s: %s", what, options);
 }
 
-// AUTO always finds a kernel. A requested kernel may refuse, with a reason.
+// AUTO always finds a kernel. A forced kernel may be refused, with a reason.
 static bool plan(const plan_input *in, const problem *p, variant *v, const char *what) {
     char why[256] = "";
     const clattn_status status = cla_variant_choose(in, p, v);
@@ -128,8 +128,8 @@ START_TEST(probes_passed) {
 }
 END_TEST
 
-// A compiled kernel allows fewer work-items than its device: smaller tiles are planned, down to one
-// work-item.
+// A compiled kernel allows fewer work-items than its device. The plan has smaller tiles, down to
+// one work-item.
 START_TEST(kernels_that_allow_less) {
     static const uint32_t limits[] = {512, 128, 100, 64, 32, 8, 1};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
@@ -139,7 +139,8 @@ START_TEST(kernels_that_allow_less) {
 }
 END_TEST
 
-// The plan is a function of its input: it contains no name, and is the same twice.
+// The plan is a function of its input: another device name does not change it, and neither does
+// planning twice.
 START_TEST(names_decide_nothing) {
     for (int d = 0; d < absent_device_count; d++)
         for (int i = 0; i < absent_problem_count; i++) {
@@ -159,7 +160,7 @@ START_TEST(names_decide_nothing) {
 }
 END_TEST
 
-// One of several kernels is chosen, and each other one has a reason.
+// One kernel is chosen, and each other kernel has a reason why not.
 START_TEST(every_family_explains) {
     for (int d = 0; d < absent_device_count; d++)
         for (int i = 0; i < absent_problem_count; i++) {
@@ -200,8 +201,8 @@ static void check_projection(const plan_input *in, const absent_projection *p, b
     *fragments += c.id == KERNEL_LINEAR_FRAGMENTS;
 }
 
-// With and without CLBlast, by the planner's choice and by request; and with compiled kernels that
-// allow less.
+// With and without CLBlast, with AUTO and forced, and with compiled kernels that allow fewer
+// work-items.
 START_TEST(projections) {
     static const uint32_t limits[] = {0, 128, 64, 32, 1};
     int fragments = 0;
@@ -212,17 +213,16 @@ START_TEST(projections) {
                 in.has_clblast = n & 2;
                 check_projection(&in, &absent_projections[i], n & 1, absent_devices[d].word, &fragments);
             }
-    // seven devices have engines, which run five of the projections
+    // seven devices have engines, and five projections use them
     ck_assert_int_ge(fragments, 7 * 5 * 4);
 }
 END_TEST
 
-// Platforms whose binaries may be read, whose sub-groups are used, and which are known to support
-// inline assembly. The whole version decides.
+// For each platform: whether clattn reads its binaries, uses its sub-groups, and knows that it
+// supports inline assembly. The complete version number decides.
 static const struct {
     const char *platform;
-    // binaries may be read; sub-groups are used; assembly is supported
-    bool asked, grouped, x86, ptx;
+    bool asked, grouped, x86, ptx; // binaries; sub-groups; x86 and PTX inline assembly
 } platforms[] = {
     {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
      false, true, true, false},
@@ -274,8 +274,8 @@ START_TEST(defects) {
 }
 END_TEST
 
-// Adreno's compilers before E031.38.11 end the process on the probe of sub-groups. Any text of the
-// driver may name them.
+// Adreno's compilers before E031.38.11 crash on the sub-group probe. Either of the driver's version
+// strings may contain the compiler's version.
 START_TEST(old_compilers) {
     static const struct {
         bool grouped;
@@ -309,14 +309,14 @@ static bool begins(const char *line, const char *word) {
     return strncmp(line, word, strlen(word)) == 0;
 }
 
-// Returns whether an embedded text has inline assembly for a device that may be PoCL's. PTX is for
-// no CPU. The test only considers texts with vectors of 16: tiles have 4 or 8 numbers (knobs.def),
-// and all assembly is for 16.
+// Returns true if an embedded kernel text has inline assembly that PoCL's CPU devices would
+// compile. PTX is never compiled for a CPU. Kernels of tiles have 4 or 8 lanes (knobs.def), and all
+// assembly is for 16.
 static bool has_assembler(const char *text) {
     const bool vectors = strstr(text, "#define STORAGE_VECTORS") != NULL,
                tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL;
     bool found = false;
-    int off = 0; // nesting of blocks that the text skips
+    int off = 0; // depth of nested blocks inside an excluded #if
     for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
         const bool out = begins(line, "#ifdef STORAGE_VECTORS")
                              ? !vectors
@@ -332,7 +332,8 @@ static bool has_assembler(const char *text) {
     return found;
 }
 
-// Its kernel comes last. ROW_GROUP is cla_program_get_group's, see test_program.c.
+// Returns true if the kernel, which is last in the text, declares work-groups of one work-item.
+// ROW_GROUP comes from cla_program_get_group, which test_program.c checks.
 static bool says_one(const char *text) {
     static const char one[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))";
     const char *last = text;
@@ -340,7 +341,7 @@ static bool says_one(const char *text) {
     return strncmp(last, one, sizeof one - 1) == 0 || strncmp(last, "__kernel ROW_GROUP ", 19) == 0;
 }
 
-// Evaluate a predicate for each kernel's text.
+// Apply `ask` to each kernel's text.
 static void ask_texts(bool (*ask)(const char *text), bool answers[KERNEL_COUNT]) {
     for (int id = 0; id < KERNEL_COUNT; id++) {
         const struct kernel_source *source = &clattn_kernel_sources[id];
@@ -352,7 +353,7 @@ static void ask_texts(bool (*ask)(const char *text), bool answers[KERNEL_COUNT])
     }
 }
 
-// The work-items of a group of a kernel with assembly, as planned on a device.
+// Fail unless each planned kernel with assembly has work-groups of one work-item.
 static void check_assembler(const plan_input *in, const bool *has, bool *planned) {
     for (int i = 0; i < absent_problem_count; i++) {
         variant v;
@@ -370,9 +371,9 @@ static void check_assembler(const plan_input *in, const bool *has, bool *planned
     }
 }
 
-// PoCL 4 to 6 end the process when inline assembly is launched in groups of more than one work-item
-// (device/defects.c). Kernels with assembly are therefore planned in groups of one, or their text
-// says so, as probes and steps must.
+// PoCL 4 to 6 crash when inline assembly runs in work-groups of more than one work-item
+// (device/defects.c). Kernels with assembly must be planned with groups of one, also by tuned rows.
+// Probes and steps, which have no plan, must declare the group in their text.
 START_TEST(assembler_in_groups_of_one) {
     bool has[KERNEL_COUNT], says[KERNEL_COUNT], planned[KERNEL_COUNT] = {false};
     int count = 0;

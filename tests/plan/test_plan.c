@@ -1,5 +1,6 @@
-// test_plan.c: the planner as a pure function: capabilities and problem in; kernel, tile and reason
-// out. Made-up devices replace absent ones. Uses the library's internals, from the static library.
+// test_plan.c: the planner is a pure function of capabilities and problem. It returns kernel, tile
+// and reason. Synthetic devices replace absent ones. Uses the library's internals, from the static
+// library.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The minimum of OpenCL 1.2 devices in use.
-static const clattn_capabilities small_gpu = {.name = "CPU", // a name decides nothing
+// The smallest limits of OpenCL 1.2 devices in use.
+static const clattn_capabilities small_gpu = {.name = "CPU", // names must not matter
                                               .is_gpu = true,
                                               .compute_units = 8,
                                               .float_vector_width = 1,
@@ -40,7 +41,7 @@ static variant choose(const clattn_capabilities *device, const problem *p, clatt
 static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
 #define HEADS (sizeof heads / sizeof heads[0])
 
-// The plain kernel, which a row names here: other GPUs use tiles.
+// The portable kernel, which a tuned row forces here, because other GPUs use tiles.
 START_TEST(fits_small_devices) {
     tuned_rows own;
     char why[256];
@@ -59,13 +60,13 @@ START_TEST(fits_small_devices) {
                           sizeof(float) * (size_t)FLASH_LOCAL_FLOATS(v.knobs.tile_q, v.knobs.tile_kv, d, dv));
     }
     cla_tuned_free(&own);
-    // no tile holds such a head: the unfused path does
+    // no tile supports this head size, but the unfused path does
     const problem huge = make_problem(100, 1000, 64);
     ck_assert_int_eq(choose(&small_gpu, &huge, CLATTN_OK).family->path, CLATTN_KERNEL_UNFUSED);
 }
 END_TEST
 
-// The device passed the probe of the dot product, at this rate. Multiply-adds run at 100 GFLOP/s.
+// The device passed the probe of the dot product with this rate. Multiply-adds reach 100 GFLOP/s.
 static probe_results dot_works(float rate) {
     const unsigned both = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
     return (probe_results){both, both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_BF16] = rate}};
@@ -84,7 +85,7 @@ START_TEST(capabilities_decide) {
     p.n_q = 1;
     ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_LANES);
     ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_GROUPS);
-    // The dot product must be proven, and q, k and v must be bfloat16.
+    // The dot product needs a passed probe, and bfloat16 in all three tensors.
     p = make_problem(1024, 64, 64);
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
     const plan_input proven = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
@@ -98,7 +99,8 @@ START_TEST(capabilities_decide) {
 }
 END_TEST
 
-// A right engine that is slower than the plain one is not used, nor one that failed.
+// Passing the probe is not enough: an engine slower than multiply-adds is not used. A failed engine
+// is never used.
 START_TEST(rates_decide) {
     problem p = make_problem(1024, 64, 64);
     plan_input in = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
@@ -120,8 +122,9 @@ START_TEST(rates_decide) {
 }
 END_TEST
 
-// Integers are for caches of integers, if they are proven and faster, or if a row requests them.
-// Decode needs 16-bit queries and results; for many rows the bytes of queries and weights count.
+// Integer products are used for integer caches, if the probe passed and they are faster, or if a
+// tuned row requests them. Decode also needs 16-bit q and out. With many rows the choice depends on
+// the bytes per query number and per weight.
 enum {
     F32 = CLATTN_TYPE_F32,
     F16 = CLATTN_TYPE_F16,
@@ -197,7 +200,8 @@ START_TEST(integers_chosen) {
 }
 END_TEST
 
-// Each family of attention has one line for any problem, and exactly one is the chosen one.
+// Each attention family has a one-line reason for every problem, and exactly one is marked as
+// chosen.
 START_TEST(families_review) {
     static const int rows[] = {1, 8, 16, 17, 1024};
     for (int i = 0; i < 5 * 2 * 3; i++) {
@@ -223,14 +227,14 @@ START_TEST(families_review) {
 }
 END_TEST
 
-// All parameters of CLBlast's kernels but some.
+// All parameters of CLBlast's kernels but the last few.
 #define DIRECT(kwid, dim)                                                                                    \
     "KWID=" kwid " MDIMAD=8 MDIMCD=" dim " NDIMBD=8 NDIMCD=8 PADA=1 PADB=1 VWMD=4 VWND=4"
 #define XGEMM(gemmk, mwg, vwm)                                                                               \
     "GEMMK=" gemmk " KREG=1 KWG=16 KWI=2 MDIMA=8 MDIMC=8 MWG=" mwg                                           \
     " NDIMB=8 NDIMC=8 NWG=64 SA=1 SB=1 STRM=0 STRN=0 VWM=" vwm " VWN=4"
 
-// Rows that their family could not run, and the word of the refusal.
+// Rows that their family could not run, and a word of the error.
 static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
@@ -328,7 +332,7 @@ static const char *const bad_rows[][2] = {
     {"flash_lanes : TILE_KV=4294967360", "not a row"},
 };
 
-// Rows that their family could not run are refused, with the line and the reason.
+// Rows that their family could not run are refused, with the line and the error.
 START_TEST(rows_refused) {
     static const char *const good =
         "# a comment\n\nflash_lanes cpu=1 lanes=4..8 type=bf16 d=..64 nq=3.. : LANES=8 "
@@ -350,7 +354,7 @@ START_TEST(rows_refused) {
 }
 END_TEST
 
-// A tile that fits narrow heads and not wide ones: the next family gets the wide ones, and no build
+// A tile that fits narrow heads and not wide ones: wide heads use the next family, and no build
 // fails.
 START_TEST(tile_of_wide_heads) {
     problem p = make_problem(1024, 64, 64), wide = make_problem(1024, 576, 576);
@@ -368,7 +372,7 @@ START_TEST(tile_of_wide_heads) {
 }
 END_TEST
 
-// Requested ranges of keys without any query row: nothing is done, and nothing is refused.
+// Splits requested for no rows: nothing runs, and nothing is refused.
 START_TEST(nothing_to_split) {
     for (int i = 0; i < 6; i++) {
         problem p = make_problem(4, 64, 64);
@@ -382,8 +386,8 @@ START_TEST(nothing_to_split) {
 }
 END_TEST
 
-// Sizes at the end of the kernels' counters: the plan is right or refused, and no product
-// overflows.
+// Sizes at the limit of the kernels' counters: a right plan or a refusal, never a product that
+// overflowed.
 START_TEST(huge_shapes) {
     problem p = make_problem(8, 1, 1);
     p.heads = 1 << 28, p.kv_heads = 1, p.n_kv = 5, p.type_kv = CLATTN_TYPE_F16;

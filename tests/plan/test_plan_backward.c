@@ -1,5 +1,5 @@
-// test_plan_backward.c: the choice of the kernel of gradients, by the device or by a row, with
-// tiles that fit; ranges of keys depend on sizes only.
+// test_plan_backward.c: which kernel computes gradients, by the device or by a tuned row, with
+// tiles that fit. Ranges of keys depend only on sizes.
 #include "args/backward_args.h"
 #include "plan/absent_devices.h"
 #include "plan/backward_plan.h"
@@ -31,7 +31,7 @@ static backward_variant choose(const clattn_capabilities *device, const tuned_ro
     return v;
 }
 
-// The text of a kernel of one side must agree with its knobs.
+// The work-group and local memory of a one-sided kernel follow from its knobs.
 static void assert_one_side(const backward_variant *v, const problem *p) {
     const knobs *k = &v->knobs;
     if (!strcmp(v->family->name, "backward")) {
@@ -50,8 +50,8 @@ static void assert_one_side(const backward_variant *v, const problem *p) {
                                           k->micro_rows, k->group_rows, k->group_columns, k->chunk, widest));
 }
 
-// Every device supports every head size: with vectors by the kernel of lanes, on others by a tile
-// that fits.
+// Every device supports every head size. Devices with vector lanes use the lanes kernel, and others
+// a tile that fits.
 START_TEST(devices_take_all) {
     int others = 0, tiles = 0;
     for (int d = 0; d < absent_device_count; d++) {
@@ -59,7 +59,8 @@ START_TEST(devices_take_all) {
         const plan_input in = {.device = device, .shipped = &shipped};
         for (size_t i = 0; i < HEADS * HEADS; i++) {
             const problem p = problem_of(1, 4, 300, heads[i / HEADS], heads[i % HEADS]);
-            // One row of keys and values, in OpenCL's minimum of local memory: 1 KiB.
+            // Skip devices whose local memory cannot hold one row of keys and values. OpenCL's
+            // minimum is 1 KiB.
             if (device->local_memory_bytes < sizeof(float) * (size_t)(p.head_dim + p.head_dim_v + 8))
                 continue;
             const backward_variant v = choose(device, NULL, &p);
@@ -80,10 +81,11 @@ START_TEST(devices_take_all) {
 }
 END_TEST
 
-// Tiles of registers by the device's limits, and the portable kernel, with a reason, if none fits.
+// Register tiles by device limits. If none fits, the portable kernel runs and the plan has the
+// reason.
 static const struct {
     unsigned local, group,
-        // local memory in KiB; work-items; those that a compiled kernel allowed, 0: unknown
+        // local memory in KiB; work-items; work-items that a compiled kernel allowed, 0: unknown
         registers;
     int d, micro_rows, group_rows, group_columns; // 0: the portable kernel
 } tiles[] = {{48, 1024, 0, 64, 8, 8, 16},   {48, 1024, 0, 128, 8, 8, 32},   {48, 1024, 0, 256, 4, 8, 32},
@@ -117,8 +119,8 @@ START_TEST(tiles_by_device) {
 }
 END_TEST
 
-// Ranges of keys cover all keys, are whole tiles, are more if there are few heads, and do not
-// depend on the device's cores.
+// Ranges of keys cover all keys and are whole tiles. There are more ranges with few heads. They do
+// not depend on the device's core count.
 START_TEST(parts_by_sizes) {
     clattn_capabilities few = wide_cpu, many = wide_cpu;
     few.compute_units = 1, many.compute_units = 128;
@@ -140,7 +142,8 @@ START_TEST(parts_by_sizes) {
 }
 END_TEST
 
-// A row selects the kernel and its knobs. An invalid one is refused with its line.
+// A tuned row selects the kernel and its knobs. A row that the kernel cannot run is refused with
+// its line.
 START_TEST(rows_decide) {
     tuned_rows own;
     char why[256];
@@ -161,7 +164,7 @@ START_TEST(rows_decide) {
     ck_assert_str_eq(small.family->name, "backward_tiles");
     ck_assert_int_eq(small.own_rows, 16);
     ck_assert_int_eq(small.knobs.chunk, 16);
-    // the next kernel does what the row's kernel cannot
+    // if the row's kernel does not support a problem, the next kernel runs
     const problem wide = problem_of(1, 2, 200, 64, 257);
     ck_assert_str_eq(choose(&wide_cpu, &own, &wide).family->name, "backward");
     cla_tuned_free(&own);
@@ -172,12 +175,12 @@ START_TEST(rows_decide) {
 }
 END_TEST
 
-// Tiles of a matrix engine are used if they are proven and predicted to be faster, or if a row
-// names them. A row can use the emulation. All tensors must be bfloat16, with heads of at most 256.
-// If the device has an engine, or a row names one, the plan says why it is not used.
+// Tiles of a matrix engine, chosen like forward's: if the probe passed and they are predicted to be
+// faster, or if a row names them, also emulated. They need bfloat16 q, k, v and dout, and heads of
+// at most 256. With an engine or such a row, the plan says why they are not used.
 static const struct tiles_case {
     const char *own;
-    float rate; // 0: not proven; multiply-adds have 100, the dot product 200
+    float rate; // GFLOP/s, 0: not proven; multiply-adds 100, dot product 200
     int engine; // 0: another family
     const char *kernel, *why;
 } tiles_cases[] = {
@@ -203,7 +206,8 @@ static void check_tiles(const plan_input *in, const problem *p, const char *kern
     ck_assert_msg(strstr(v.why, text), "%s: %s", v.why, text);
     if (v.family->id != KERNEL_BACKWARD_MATRIX) return;
     ck_assert(v.one_pass && v.work_group == 1 && v.part_keys % v.knobs.tile_kv == 0);
-    ck_assert_int_eq(v.knobs.dot_bf16, engine == MATRIX_ENGINE_AMX); // it rounds, too
+    // rounding must also match the passed probe
+    ck_assert_int_eq(v.knobs.dot_bf16, engine == MATRIX_ENGINE_AMX);
     ck_assert(v.knobs.lanes == 16 && v.knobs.row_vectors % 2 == 0 && v.knobs.tile_kv % 32 == 0);
 }
 

@@ -1,6 +1,6 @@
-// test_plan_cascade.c: the rule for reading a shared past once, on made-up devices. It pays if the
-// past is long and there are many items. Each way of folding is used if strides allow no other, and
-// the plan describes it.
+// test_plan_cascade.c: when the planner reads a shared past once for all items, on synthetic
+// devices. It pays off for a long past and many items. Strides decide between the ways of folding.
+// The plan must match its reason.
 #include "args/args.h"
 #include "plan/cascade.h"
 
@@ -42,8 +42,8 @@ static void assert_says(const cascade_plan *plan, const char *words) {
     ck_assert_msg(strncmp(why, "decode: x; ", 11) == 0 && strstr(why, words), "%s", why);
 }
 
-// A longer past is worth at least as much. A few keys are not worth it, thousands are if many items
-// share them.
+// A longer past is never worth less. A few keys are not worth a cascade. Thousands of keys are, if
+// many items share them.
 START_TEST(worth) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int group = 1; group <= 4; group *= 2)
@@ -63,7 +63,7 @@ START_TEST(worth) {
 }
 END_TEST
 
-// The plan: the past in batches of key/value heads, own keys behind it, room for all partial
+// The plan: the past in batches of key/value heads, then own keys, and room for all partial
 // results.
 START_TEST(launches) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
@@ -85,8 +85,8 @@ START_TEST(launches) {
 }
 END_TEST
 
-// Every way of folding has all rows, whatever axes form heads and rows. If strides allow none, the
-// plan says so.
+// Every way of folding covers all rows, whichever axes become heads and rows. If strides allow
+// none, the plan says so.
 START_TEST(folds) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int fold = 0; fold < CASCADE_FOLDS; fold++)
@@ -114,7 +114,7 @@ START_TEST(folds) {
 }
 END_TEST
 
-// Items whose rows fill tiles by themselves gain nothing.
+// Many rows per item fill tiles anyway, so a cascade gains nothing.
 START_TEST(many_rows) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     const problem p = decode(8, 1, 960, 2048, 960);

@@ -1,4 +1,4 @@
-// test_plan_driver.c: the planner's numbers for a kernel, compared with the driver's numbers for
+// test_plan_driver.c: the planner's local memory per kernel, compared with the driver's value for
 // the compiled kernel. The planner alone is in test_plan.c.
 #include "support/harness.h"
 
@@ -34,7 +34,7 @@ static variant choose(const char *row, int head_dim, int head_dim_v, bool dropou
     return v;
 }
 
-// PoCL 4 to 6 return 0 for every kernel.
+// Returns false for drivers that report 0 bytes for every kernel, such as PoCL 4 to 6.
 static bool driver_tells(void) {
     static const char *const text = "__kernel void fill(__global int *to) {"
                                     "    __local int x[64];"
@@ -57,7 +57,8 @@ static bool driver_tells(void) {
     return bytes != 0;
 }
 
-// The formula of local memory equals the driver's count, up to its rounding.
+// The formula that planner and kernel share must equal the driver's value, up to the driver's
+// rounding.
 static void compare(enum kernel_id id, const knobs *k, size_t planned) {
     const struct kernel_source *source = &clattn_kernel_sources[id];
     const char *text = (const char *)source->text;
@@ -107,7 +108,7 @@ START_TEST(local_memory_of_projections) {
 }
 END_TEST
 
-// Local memory of the only program that the call builds.
+// Returns the local memory of the only program that the call builds.
 static cl_ulong compiled_bytes(clattn_context *c, const clattn_attention_params *p) {
     cl_ulong bytes = 0;
     ck_assert_int_eq(clattn_attention_prepare(c, p), CLATTN_OK);
@@ -119,8 +120,8 @@ static cl_ulong compiled_bytes(clattn_context *c, const clattn_attention_params 
     return bytes;
 }
 
-// The same for decode_groups, without sub-groups and with each size of sub-groups that the device
-// has. The plan's reason names the size.
+// The same for decode_groups: without sub-groups, and with each sub-group size that the device has.
+// The plan's reason names the size.
 START_TEST(decode_groups_as_the_driver_says) {
     static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}, {256, 16}};
     const clattn_capabilities *device = clattn_context_capabilities(harness()->context);
@@ -142,8 +143,8 @@ START_TEST(decode_groups_as_the_driver_says) {
                               (size > 1 && device->subgroup_sizes & (unsigned)size),
                           "%s", plan.why);
             const cl_ulong bytes = compiled_bytes(c, &p);
-            const size_t unused =
-                size > 1 ? 16 * 4 * sizeof(float) : 0; // sums that need no room with sub-groups
+            // sub-groups need no local memory for these sums
+            const size_t unused = size > 1 ? 16 * 4 * sizeof(float) : 0;
             ck_assert_msg(bytes + unused >= plan.local_bytes && bytes <= plan.local_bytes + 5 * 256,
                           "%s: the driver counts %llu, the planner %zu", plan.why, (unsigned long long)bytes,
                           plan.local_bytes);

@@ -1,6 +1,6 @@
-// test_plan_groups.c: plans of decode_groups on made-up devices. It fits their limits, is used on a
-// CPU only if a row names it, and uses the sub-groups that were probed. The other families are in
-// test_plan.c.
+// test_plan_groups.c: plans of decode_groups on synthetic devices. The kernel fits the device, runs
+// on a CPU with vectors only if a row names it, and uses the probed sub-groups. Other families are
+// in test_plan.c.
 #include "args/args.h"
 #include "probe/subgroups.h"
 
@@ -25,7 +25,7 @@ static clattn_capabilities gpu(uint64_t group, uint64_t local) {
                                  .max_argument_bytes = 1024};
 }
 
-// Decode of a batch: `group` query heads read each of four key/value heads.
+// A decode call: `group` query heads read each of four key/value heads.
 static problem decode(int n_q, int group, int d, int dv) {
     return (problem){.batch = 1,
                      .heads = 4 * group,
@@ -64,8 +64,7 @@ static void check_shape(const plan_input *in, const problem *p, const variant *v
     ck_assert_int_lt((int64_t)(v->splits - 1) * v->split_keys, p->n_kv);
 }
 
-// Every head size up to 256 with the minimum of an OpenCL 1.2 embedded device; larger ones if they
-// fit.
+// Every head size up to 256 on small devices. Larger heads if they fit.
 START_TEST(fits_small_devices) {
     static const uint64_t locals[] = {16384, 32768, 49152, 65536}, groups[] = {64, 128, 256, 1024};
     for (int n = 0; n < 16; n++) {
@@ -88,8 +87,8 @@ START_TEST(fits_small_devices) {
 }
 END_TEST
 
-// If a compiled kernel allows fewer work-items than its device, the group is smaller, or another
-// family gets the problem.
+// A compiled kernel that allows fewer work-items than its device gets a smaller group, or another
+// kernel is chosen.
 START_TEST(keeps_to_the_compiled_limit) {
     const clattn_capabilities device = gpu(1024, 65536);
     plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
@@ -104,8 +103,8 @@ START_TEST(keeps_to_the_compiled_limit) {
 }
 END_TEST
 
-// Up to sixteen rows are decode, from sixteen of all heads on in tiles. Ranges of keys supply each
-// compute unit, or are as many as requested.
+// Decode runs up to sixteen rows. From sixteen rows of all heads on it uses tiles. There are enough
+// ranges for all compute units, or as many as requested.
 START_TEST(rows_and_ranges) {
     const clattn_capabilities device = gpu(256, 65536);
     const plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
@@ -132,8 +131,8 @@ START_TEST(rows_and_ranges) {
 }
 END_TEST
 
-// Unaligned rows, or rows that are no whole loads, are read element by element, and the reason says
-// so.
+// Rows that are unaligned, or no multiple of a load, are read element by element, and the reason
+// says so.
 START_TEST(alignment_is_told) {
     static const struct {
         int d, dv, align_k, align_v;
@@ -160,7 +159,8 @@ START_TEST(alignment_is_told) {
 }
 END_TEST
 
-// On a CPU with vectors it is used if a row names it; on one without vectors always.
+// A CPU with vectors uses this kernel only if a caller's row names it. A CPU without vectors always
+// uses it.
 START_TEST(for_devices_that_are_no_cpu) {
     clattn_capabilities cpu = gpu(4096, 1 << 20);
     tuned_rows own;
@@ -180,7 +180,7 @@ START_TEST(for_devices_that_are_no_cpu) {
     cla_tuned_free(&own);
     in.own = &none, cpu.float_vector_width = 1;
     ck_assert_int_eq(plan(&in, &p).family->id, KERNEL_DECODE_GROUPS);
-    // A row that names another kernel of the path gets it, on any device.
+    // A row that names another kernel of the path is used, on any device.
     ck_assert(cla_tuned_parse("flash :\n", &own, why, sizeof why));
     in.own = &own;
     ck_assert_str_eq(plan(&in, &p).family->name, "decode_portable");
@@ -188,8 +188,8 @@ START_TEST(for_devices_that_are_no_cpu) {
 }
 END_TEST
 
-// Sub-groups: sixteen first, only probed sizes, or what a row requests; and the OpenCL C version
-// that they need.
+// Sub-group sizes: sixteen is preferred, only probed sizes are used, a row can request a size. Also
+// the language version that they need.
 START_TEST(subgroups_as_probed) {
     static const struct {
         int sizes, asked, want;
@@ -224,8 +224,9 @@ START_TEST(subgroups_as_probed) {
 }
 END_TEST
 
-// Integers are for keys of int8, i4, u4 and blocks, in whole rows. The probes of both ways decide,
-// or a row, whose choice counts also without DOT_I8.
+// Integer products need whole aligned rows of int8, i4, u4 or block keys. The choice depends on the
+// probed rates of both ways, or on a row. A row of this family without DOT_I8 also decides: no
+// integers.
 enum {
     Q8 = CLATTN_TYPE_Q8_0,
     I8 = CLATTN_TYPE_I8,

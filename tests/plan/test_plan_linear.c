@@ -1,6 +1,6 @@
-// test_plan_linear.c: the library and kernel of a projection on made-up devices. Without vector
-// lanes: a kernel that fits, never one for lanes, and CLBlast only for float32 weights and many
-// rows. On CPUs: the kernels for lanes.
+// test_plan_linear.c: who computes a projection on synthetic devices without vector lanes: a kernel
+// that fits, never a lanes kernel, and CLBlast only for float32 weights and many rows. CPUs use the
+// lanes kernels.
 
 #include "args/args.h"
 #include "plan/plan_suite.h"
@@ -43,9 +43,9 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
     ck_assert(c->knobs.lanes == 0);
 }
 
-// Weights with scales are projected by clattn's own kernels, even if a copy would be possible.
-// Matrix engines do not read them. In integers only lanes do, and few rows only with four bits. The
-// knobs have their layout, and tiles have room for the scales.
+// Weights with scales always use clattn's own kernels, never CLBlast or a matrix engine. Only lanes
+// kernels use integer products, for few rows only with 4-bit weights. The knobs describe the
+// weights' layout. Tiles have local memory for the scales.
 START_TEST(scales_of_groups) {
     static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_I4, CLATTN_TYPE_U4};
     const clattn_capabilities gpu = device_of(16384, 256, 8),
@@ -76,8 +76,8 @@ START_TEST(scales_of_groups) {
 }
 END_TEST
 
-// Every size, type and limit, by request and by choice, with rows that name kernels for lanes, and
-// with compiled kernels that allow less.
+// Every size, type and limit, forced and with AUTO, with rows that name the lanes kernels, and with
+// compiled kernels that allow fewer work-items.
 START_TEST(never_lanes) {
     static const uint64_t local[] = {1024, 8192, 16384, 32768, 49152, 65536},
                           groups[] = {1, 8, 64, 128, 256, 1024};
@@ -115,7 +115,7 @@ START_TEST(never_lanes) {
 }
 END_TEST
 
-// A measurement decides only for float32 weights. A row of the caller precedes it.
+// A measurement decides only for float32 weights. A caller's row has precedence.
 START_TEST(measured_and_asked) {
     const clattn_capabilities gpu = device_of(32768, 256, 8);
     const linear_problem few = problem_of(4, 768, 768, CLATTN_TYPE_F32),
@@ -147,7 +147,7 @@ START_TEST(measured_and_asked) {
 }
 END_TEST
 
-// CPUs with vectors use these kernels if a row names them, and else their own.
+// CPUs with vectors use these kernels only if a row names them.
 START_TEST(cpus_keep_theirs) {
     clattn_capabilities cpu = device_of(1 << 20, 4096, 2);
     const linear_problem many = problem_of(512, 768, 768, CLATTN_TYPE_BF16);
@@ -161,7 +161,7 @@ START_TEST(cpus_keep_theirs) {
     in.own = &own;
     ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
     cla_tuned_free(&own);
-    // A CPU that reports no vectors projects like a GPU, and uses lanes if a row says so.
+    // A CPU that reports no vectors is planned like a GPU, and uses lanes if a row names them.
     cpu.float_vector_width = 1, in.own = NULL;
     ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
     ck_assert(cla_tuned_parse("linear_lanes :\n", &own, why, sizeof why));
@@ -171,7 +171,8 @@ START_TEST(cpus_keep_theirs) {
 }
 END_TEST
 
-// CLBlast's parameters are complete and valid, or refused. No row chooses the library.
+// CLBlast's parameters must be complete and valid, or the row is refused. A row of parameters does
+// not choose who projects.
 START_TEST(parameters_of_clblast) {
     static const char text[] = "clblast_xgemm cpu=0 : GEMMK=0 KREG=1 KWG=16 KWI=2 MDIMA=16 MDIMC=16 MWG=128 "
                                "NDIMB=16 NDIMC=16 NWG=128 SA=1 SB=1 "
@@ -196,8 +197,8 @@ START_TEST(parameters_of_clblast) {
 }
 END_TEST
 
-// Aligned loads only if the rows begin at them: 16 bytes for few rows; for many rows four elements,
-// or eight of 16 bits.
+// Aligned loads need aligned rows: 16 bytes for few rows; for many rows four elements, or eight
+// 16-bit elements.
 START_TEST(alignment) {
     const clattn_capabilities gpu = device_of(32768, 256, 8);
     const plan_input in = {.device = &gpu, .shipped = &shipped};
@@ -213,7 +214,7 @@ START_TEST(alignment) {
 }
 END_TEST
 
-// The caller's rows come first, then measurements, then the shipped rows. A forced choice overrides
+// Precedence: the caller's rows, the measurement, the library's rows. A forced choice overrides
 // all.
 START_TEST(who_projects) {
     const linear_problem many = {.rows = 512, .columns = 768, .reduction = 768};
@@ -239,10 +240,11 @@ START_TEST(who_projects) {
 }
 END_TEST
 
-// The bfloat16 dot product is used if it is proven and the faster engine, with suitable lanes.
+// The bfloat16 dot product is used if its probe passed and it is faster, with lanes that support
+// it.
 START_TEST(dot_product) {
     static const struct {
-        int width, row_tile; // of the device's vectors; REDUCTION_TILE of a row of the caller
+        int width, row_tile; // the device's vector width; REDUCTION_TILE of a caller's row
         clattn_type x, w;
         bool proven;
         float fma, dot;
@@ -275,14 +277,14 @@ START_TEST(dot_product) {
         ck_assert_msg(c.knobs.dot_bf16 == cases[i].taken, "case %zu", i);
         if (!cases[i].row_tile) ck_assert_int_eq(c.knobs.reduction_tile, cases[i].taken ? 512 : 256);
         if (cases[i].row_tile) cla_tuned_free(&own);
-        p.rows = 4; // few rows are bound by reading W: nothing to gain
+        p.rows = 4; // few rows are limited by reading W
         ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.knobs.dot_bf16 == 0);
     }
 }
 END_TEST
 
-// Integers of many rows over blocks, or int8, i4 and u4, are used if they are proven and promise to
-// be faster, or if a row requests them. A row without DOT_I8 is for floats.
+// Integer products with many rows, for blocks, int8, i4 and u4: used if the probe passed and they
+// promise to be faster, or if a row requests them. A row without DOT_I8 selects floats.
 static const struct {
     int width;
     clattn_type x, w;
@@ -296,8 +298,8 @@ static const struct {
     {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_I4, true, 117, 234, NULL, DOT_I8_VNNI},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_I8, true, 117, 210, NULL, DOT_I8_VNNI},
-    {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL,
-     0}, // subtracting the offset of its numbers needs time
+    // correcting for the offset needs time
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL, 0},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, true, 117, 234, NULL, 0},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
     {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},
@@ -334,7 +336,7 @@ START_TEST(integer_product) {
 }
 END_TEST
 
-// Heads with RoPE in a projection are whole in its tile.
+// Heads with fused RoPE fit completely into the projection's tile.
 START_TEST(whole_heads) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int head = 1; head <= 512; head++) {
@@ -351,7 +353,7 @@ START_TEST(whole_heads) {
         ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
         ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
     }
-    // A head that no tile holds, at the end of int; and no rows at all.
+    // A head larger than any tile, near INT_MAX; and no rows at all.
     linear_problem vast = {.rows = (int64_t)1 << 46, .columns = 1 << 30, .reduction = 1};
     linear_problem huge = {.rows = 512, .columns = 89478490, .reduction = 512, .rope_head = 89478490},
                    none = huge;
@@ -363,8 +365,8 @@ START_TEST(whole_heads) {
 }
 END_TEST
 
-// Work-items of one row have so many columns that eight are left for each core, at most 64.
-// Integers always have many.
+// With one row, work-items have as many columns as leave eight work-items per core, at most 64.
+// With integer products small results have more columns per work-item.
 START_TEST(columns_of_one_row) {
     static const struct {
         int64_t columns;
@@ -388,8 +390,7 @@ START_TEST(columns_of_one_row) {
 }
 END_TEST
 
-// Integers are used if they are proven and the rates say that they are faster, or if a row requests
-// them.
+// Integer products if the probe passed and they are faster, or if a row requests them.
 START_TEST(integers) {
     static const struct {
         clattn_type x, w;
@@ -400,14 +401,15 @@ START_TEST(integers) {
     } cases[] = {
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 0, 100, NULL, 0},
-        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 120, 100, NULL, 0}, // slow ones
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 120, 100, NULL, 0}, // slow integers
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 4, 200, 100, NULL, 0}, // each row needs three products
         {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, 2, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I4, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_BF16, CLATTN_TYPE_U4, 4, 200, 100, NULL, DOT_I8_VNNI},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0}, // floats wait for memory, too
+        // floats are limited by memory as well
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I8, 1, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, 1, 200, 100, "linear_few_lanes : DOT_I8=1\n", 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F32, 1, 200, 100, NULL, 0},
@@ -436,19 +438,19 @@ START_TEST(integers) {
 }
 END_TEST
 
-// Fragments of warps: 16-bit projections of many rows, if a proven engine is not slower than tiles
-// of multiply-adds. By a row on any device, on a proven engine or the emulation, except wgmma. A
-// row's knobs are kept if they fit.
+// Fragments of warps for 16-bit projections of many rows: used if a passed engine is not slower
+// than tiles of multiply-adds. A caller's row can force them on any passed engine or on the
+// emulation, except for wgmma. A row's knobs are kept if they fit.
 static const struct linear_fragments_case {
     const char *own;
-    float rate; // of NVIDIA's engine for both types; 0: not proven; tiles have 100
+    float rate; // NVIDIA's engine, both types; 0: not proven; tiles 100
     int64_t rows, columns;
     int engine; // 0: another kernel
     int row_tile, column_tile;
 } linear_fragments_cases[] = {
     {NULL, 0.0f, 4096, 4096, 0, 0, 0},
     {NULL, 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
-    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // a tile for each of 108 units
+    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // one tile for each of 108 units
     {NULL, 4000.0f, 17, 77, MATRIX_ENGINE_MMA, 32, 64},
     {NULL, 4000.0f, 16, 4096, 0, 0, 0},
     {NULL, 99.0f, 4096, 4096, 0, 0, 0},
@@ -457,7 +459,7 @@ static const struct linear_fragments_case {
     {"linear_fragments :", 0.0f, 1, 8, MATRIX_ENGINE_EMULATION, 32, 64},
     {"linear_fragments : MATRIX_ENGINE=1 EMULATED=7", 4000.0f, 1, 8, MATRIX_ENGINE_EMULATION, 64, 64},
     {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128,
-     128}, // not available: as without the row
+     128}, // unsupported here: planned without the row
     {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
     {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
     {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 128}};
@@ -511,12 +513,12 @@ START_TEST(projections_on_fragments) {
 }
 END_TEST
 
-// float32 in terms, if the call allows it: six products for one, three if one side is bfloat16, at
-// half of the engine's rate. Also if a row names the kernel. Never with float16, short reductions,
-// or without permission.
+// float32 split into terms, if the call allows it: six products, or three if one side is bfloat16,
+// at half of the engine's rate. Also if a row names the kernel. Never with float16, with short
+// reductions, or if the call does not allow it.
 static const struct linear_terms_case {
     const char *own;
-    float rate; // of NVIDIA's engine; tiles have 100
+    float rate; // NVIDIA's engine; tiles 100
     clattn_type x, w;
     bool split;
     int64_t reduction;

@@ -1,4 +1,4 @@
-// test_plan_matrix.c: when the planner uses a matrix engine, and with which tiles. The rest of the
+// test_plan_matrix.c: when the planner uses a matrix engine, and with which layout. The rest of the
 // planner is in test_plan.c. Uses the library's internals, from the static library.
 #include "args/args.h"
 
@@ -16,8 +16,8 @@ static const clattn_capabilities cpu = {.is_cpu = true,
                                         .local_memory_bytes = 1 << 20,
                                         .max_allocation_bytes = 1u << 28};
 
-// Tiles of a matrix engine are used by default if they are proven and much faster, never if a row
-// of the caller names another kernel. The emulation is used only if a row names the kernel.
+// Tiles of a matrix engine: the default if the probe passed and they are far faster. They are never
+// used if a caller's row names another kernel. The emulation is used only if a row names it.
 START_TEST(tiles_by_rate) {
     static const struct {
         const char *own;
@@ -60,16 +60,16 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
-// Over int8 both probes must pass, of bytes and of bfloat16, and the rate must promise less time
-// than dot products of bytes and multiply-adds. Only int8 with a float32 scale a row. float32 needs
-// more digits and terms, and so more time.
+// int8 keys need two passed probes, of bytes and of bfloat16. The rate must promise less time than
+// byte dot products and multiply-adds. Only int8 with one float32 scale per row qualifies. Queries
+// with more digits, or float32 split into terms, need more products.
 enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
 static const struct integers_case {
     const char *own;
     int q, out, head;
-    float rate;     // of tiles of bytes; 0: not proven
-    bool floats;    // tiles of bfloat16 are proven
-    int dot, group; // GOP/s of dot products of bytes; scale_group
+    float rate;     // of byte tiles; 0: not proven
+    bool floats;    // the bfloat16 tile probe passed
+    int dot, group; // GOP/s of byte dot products; scale_group
     int engine;     // 0: another family
     const char *says;
 } integers_cases[] = {
@@ -126,14 +126,14 @@ START_TEST(tiles_over_integers) {
 }
 END_TEST
 
-// Fragments of warps are used if they are proven and not slower than multiply-adds. On the
-// emulation, or on a CPU, only if a row names them. Both types have 16 bits, heads have up to 256,
-// and local memory and groups limit tiles. A row's knobs are kept.
+// Fragments of warps: used if the probe passed and they are not slower than multiply-adds. On the
+// emulation and on CPUs only if a row names them. All tensors have one 16-bit type, heads are at
+// most 256, and local memory and groups must fit. A row's knobs are kept.
 static const struct fragments_case {
     const char *own;
-    float rate; // 0: not proven; tiles have 100, wgmma twice the rate
+    float rate; // 0: not proven; tiles 100; wgmma twice this rate
     int engine; // 0: another family
-    int rows;   // of a group
+    int rows;   // per group
 } fragments_cases[] = {
     {NULL, 0.0f, 0, 0},
     {NULL, 4000.0f, MATRIX_ENGINE_MMA, 128},
@@ -172,7 +172,7 @@ static void check_fragments_case(const struct fragments_case *c) {
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = c->rate;
     in.probes.rate[PROBE_WGMMA_BF16] = 2.0f * c->rate;
     in.probes.ran = PROBES_MMA | 1u << PROBE_TILES,
-    in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
+    in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not for bfloat16
     if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16 | 1u << PROBE_WGMMA_BF16;
     if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
     p.align_q = p.align_v = 8, p.type_q = p.type_kv = CLATTN_TYPE_BF16;
@@ -185,14 +185,14 @@ static void check_fragments_case(const struct fragments_case *c) {
     if (c->engine == MATRIX_ENGINE_WGMMA) check_fragments(&in, &p, 0, 0);
     p.head_dim = 64, gpu.max_work_group = 32;
     check_fragments(&in, &p, 0, 0);
-    gpu = cpu, gpu.compute_capability = 80; // has kernels of its own, and more local memory
+    gpu = cpu, gpu.compute_capability = 80; // has its own kernels, and more local memory
     if ((!c->own || c->engine) && c->engine != MATRIX_ENGINE_WGMMA)
         check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
     cla_tuned_free(&own);
 }
 
-// Keys and values of other types: if keys lose nothing in the queries' type, and values fit its
-// range.
+// Keys and values of other types. Keys must convert exactly to the queries' type. Values must fit
+// the range of that type.
 static const struct types_case {
     int q, k, v;
     bool taken;
@@ -203,7 +203,8 @@ static const struct types_case {
     {F16, F16, F32, false}, {F16, BF16, BF16, false}, {BF16, F16, F16, false}, {F16, F32, F32, false},
     {F32, F16, F16, false}, {F32, I8, I8, false},     {F32, F32, F32, false}};
 
-// wgmma needs 16-bit keys and values. Values with scales meet float16 only if a row says so.
+// wgmma needs operands without conversion. Values with scales are converted to float16 only if a
+// row requests it.
 static void check_fragments_of_types(const struct types_case *c, plan_input *in, const char *row) {
     problem p = {.batch = 1,
                  .heads = 8,
@@ -254,11 +255,12 @@ START_TEST(fragments_of_types) {
 }
 END_TEST
 
-// float32 in terms of bfloat16: if a row requests them, on a proven engine or the emulation. Else
-// the plan compares six products of the engine with one of tiles.
+// float32 split into bfloat16 terms: used if a row requests it and the probe passed, or on the
+// emulation. Otherwise the plan has the reason, comparing six engine products with one product of
+// tiles.
 static const struct terms_case {
     const char *own;
-    float rate; // of bfloat16, 0: not proven; tiles have 100
+    float rate; // of bfloat16, 0: not proven; tiles 100
     int head, engine, tile_kv;
     const char *says;
 } terms_cases[] = {{"", 0.0f, 64, 0, 0, "float32 queries are not rounded"},
@@ -310,8 +312,8 @@ START_TEST(float32_in_terms) {
 }
 END_TEST
 
-// Decode, if a row requests it: rows of all heads that share a key/value head, in as many warps as
-// they fill; keys in ranges.
+// Decode, if a row requests it. Rows of all query heads of a key/value head share as many warps as
+// they fill. Keys are split into ranges.
 static const struct heads_case {
     // warps 0: another family
     int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges;
@@ -370,9 +372,9 @@ START_TEST(fragments_by_rate) {
 }
 END_TEST
 
-// Devices with each engine, both types proven unless a rate is 0: the chosen tile, two groups of
-// which fit 64 KiB with heads up to 128. Larger heads only by a row. A row that no engine can do is
-// refused.
+// Devices with each engine. The probes of both types passed unless a rate is 0. Two groups of a
+// chosen plan fit into 64 KiB for heads up to 128. Larger heads need a row. A row that no engine
+// supports is refused.
 static const struct engine_case {
     unsigned wavefront, ways, sizes, capability;
     probe_id f16, bf16;
@@ -431,7 +433,7 @@ static void check_engine_case(const struct engine_case *c) {
     if (c->own) ck_assert_msg(cla_tuned_parse(c->own, &own, why, sizeof why), "%s", why);
     check_engine(c, &in, CLATTN_TYPE_F16);
     check_engine(c, &in, CLATTN_TYPE_BF16);
-    // Slower than multiply-adds: only if a row requests it.
+    // Slower than multiply-adds: used only if a row requests it.
     in.probes.rate[c->f16] = in.probes.rate[c->bf16] = 99.0f;
     struct engine_case slow = *c;
     if (!c->own) slow.engine = 0;
@@ -445,8 +447,8 @@ START_TEST(engines_of_each_device) {
 }
 END_TEST
 
-// Packed values follow the partial results of ranges of keys in the workspace. If that exceeds a
-// buffer, another family gets the problem.
+// Packed values follow the partial results of key ranges in the workspace. If a buffer would be too
+// large, another family runs.
 START_TEST(values_in_the_workspace) {
     problem p = {
         .batch = 1, .heads = 4, .kv_heads = 2, .n_q = 20, .n_kv = 5000, .head_dim = 64, .head_dim_v = 33};
@@ -458,7 +460,7 @@ START_TEST(values_in_the_workspace) {
     plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped};
     ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.family->id, KERNEL_FLASH_MATRIX);
-    ck_assert_int_eq(v.splits, 2); // two tiles of rows a compute unit, twice
+    ck_assert_int_eq(v.splits, 2); // two tiles of rows per compute unit are wanted
     const uint64_t partial = (uint64_t)v.splits * 4 * 20 * (33 + 2) * sizeof(float);
     ck_assert_uint_eq(v.packed_values, (partial + 255) / 256 * 256);
     ck_assert_uint_eq(v.packed_bytes, 2 * (5000 + 24) * 64 * 2);
@@ -471,14 +473,14 @@ START_TEST(values_in_the_workspace) {
 }
 END_TEST
 
-// Projections of bfloat16, and of float32 that may be split, if a proven engine promises to be
-// faster than multiply-adds. Multiply-adds reach 85 % of their rate, an engine a fifth, and two
-// fifths with three or six products.
+// Projections: bfloat16, and float32 that may be split. Used if the engine's rate promises to be
+// faster than multiply-adds, by the share that each reaches: 20 % against 85 %, and 40 % for three
+// or six products.
 static const struct {
     clattn_type x, w;
     bool split, packed;
     int rows, reduction;
-    float rate; // of AMX; 0: not proven; multiply-adds have 100
+    float rate; // of AMX; 0: not proven; multiply-adds 100
     const char *own;
     int engine; // 0: another kernel
 } projections[] = {
@@ -539,7 +541,7 @@ START_TEST(projections_by_rate) {
 }
 END_TEST
 
-// Whole heads in a tile with RoPE, at any size; and sizes at the end of the counters.
+// With fused RoPE a tile has whole heads, at any size. Also sizes near the counters' limit.
 START_TEST(tiles_of_projections) {
     tuned_rows own;
     char why[256];

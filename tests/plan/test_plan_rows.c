@@ -1,6 +1,6 @@
-// test_plan_rows.c: plans of decode_rows on a made-up CPU. It is used for many query rows on one
-// key/value head, with every option of a score, in tiles that fill no more lanes and memory than
-// needed. The other families are in test_plan.c.
+// test_plan_rows.c: plans of decode_rows on a synthetic CPU, for many query rows on one key/value
+// head, with every score option. Tiles use no more lanes and memory than the rows need. Other
+// families are in test_plan.c.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -28,7 +28,7 @@ static variant plan(const plan_input *in, const problem *p) {
     return v;
 }
 
-// From sixteen rows on, with any option of a score and dropout. Fewer rows and ragged batches use
+// From sixteen rows on, with any score option and dropout. Fewer rows and ragged batches use
 // decode_lanes.
 START_TEST(who_takes_it) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
@@ -53,7 +53,7 @@ START_TEST(who_takes_it) {
 }
 END_TEST
 
-// Every row is in a tile, the rows fill all vectors, and a work-item's memory is bounded.
+// Every row is in a tile, no vector is unused, and a work-item's memory stays within its limit.
 START_TEST(shapes) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int n_q = 1; n_q <= 8; n_q++)
@@ -73,7 +73,7 @@ START_TEST(shapes) {
 }
 END_TEST
 
-// A small call is split into tiles until each compute unit has one.
+// A small call is cut into tiles until each compute unit has one.
 START_TEST(many_units) {
     clattn_capabilities many = wide_cpu;
     const plan_input in = {.device = &many, .shipped = &shipped};
@@ -84,8 +84,8 @@ START_TEST(many_units) {
 }
 END_TEST
 
-// A plan says how the caller's expressions run, if its kernel has lanes: as vectors, or why lane by
-// lane.
+// If the kernel has lanes, the plan says how the caller's expressions run: as vectors, or why lane
+// by lane.
 START_TEST(expressions) {
     static const clattn_capabilities no_cpu = {
         .max_work_group = 256, .local_memory_bytes = 32768, .compute_units = 8};

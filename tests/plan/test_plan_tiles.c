@@ -1,5 +1,5 @@
-// test_plan_tiles.c: the tile of flash_tiles on absent devices, by their limits, by what the
-// compiled kernel allowed, and by the alignment of rows. The order of families is in test_plan.c.
+// test_plan_tiles.c: the tile of flash_tiles on absent devices, by their limits, by the compiled
+// kernel's limit, and by the alignment of rows. The order of families is in test_plan.c.
 #include "args/args.h"
 #include "probe/subgroups.h"
 #include "plan/plan_suite.h"
@@ -38,7 +38,7 @@ static variant choose(const clattn_capabilities *gpu, const problem *p, int lear
     return v;
 }
 
-// The limits of the kernel's own text, and of the device.
+// Fail if the kernel's own #error checks or the device's limits exclude the tile.
 static void check_tile(const variant *v, const clattn_capabilities *gpu, const problem *p) {
     const knobs *k = &v->knobs;
     ck_assert_int_eq(v->family->id, KERNEL_FLASH_TILES);
@@ -66,15 +66,15 @@ START_TEST(tiles_fit_small_devices) {
             check_tile(&v, gpu, &p);
             if (p.n_q < 32) ck_assert_int_lt(v.rows_per_group, 2 * p.n_q);
         }
-    // A head that exceeds a work-item's registers, and local memory that holds no tile.
+    // A head too wide for a work-item's registers, and too little local memory for any tile.
     const problem wide = make_problem(100, 64, 513), narrow = make_problem(100, 64, 64);
     ck_assert_int_eq(choose(sized_gpu(64, 256), &wide, 0).family->id, KERNEL_FLASH);
     ck_assert_int_eq(choose(sized_gpu(4, 64), &narrow, 0).family->id, KERNEL_FLASH);
 }
 END_TEST
 
-// Latents (576 numbers, of which 512 are values) if a tile fits 48 KiB and stays in registers, with
-// rows read by eights.
+// Latents have 576 numbers, of which 512 are values. Their tile needs 48 KiB and must stay in
+// registers. Rows are processed in groups of eight.
 START_TEST(latents) {
     static const struct {
         int kib, n_q, heads, rows;
@@ -104,8 +104,8 @@ START_TEST(latents) {
 }
 END_TEST
 
-// The tile by local memory, work-items and registers; half the rows after a compiled kernel allowed
-// less.
+// Tiles by local memory, work-items and registers. Half the rows if the compiled kernel allowed
+// fewer work-items.
 START_TEST(tiles_by_limits) {
     static const struct {
         int kib, items, learned, n, dv, rows, columns, micro_rows;
@@ -130,9 +130,9 @@ START_TEST(tiles_by_limits) {
 }
 END_TEST
 
-// If a size of sub-groups can be requested, the least size determines the registers of a work-item:
-// tiles of 4 rows. A kernel without sub-groups requests that size, too. Sub-groups of 8 have narrow
-// tiles, up to 96 columns.
+// If the device can compile for a sub-group size, work-items have the registers of the smallest
+// size. Tiles then have 4 rows, and a kernel without sub-groups requests that size. Sub-groups of 8
+// have narrow tiles, for up to 96 columns.
 START_TEST(tiles_by_registers) {
     static const struct {
         unsigned sizes, proven;
@@ -168,7 +168,8 @@ START_TEST(tiles_by_registers) {
 }
 END_TEST
 
-// After spilled registers the tile for the same head has fewer sums, unless it already has few.
+// After register spills the planner uses fewer sums for the same head size. A head size whose tile
+// already has fewer sums keeps it.
 START_TEST(tiles_by_spills) {
     static const struct {
         unsigned spilled;
@@ -189,7 +190,7 @@ START_TEST(tiles_by_spills) {
 }
 END_TEST
 
-// Rows are read by fours or eights if q, k and v are all aligned so. The plan says which.
+// Rows are read in groups of four or eight if q, k and v are aligned. The plan says which.
 START_TEST(tiles_by_alignment) {
     for (int i = 0; i < 8; i++) {
         problem p = make_problem(100, 64, 64);
@@ -202,7 +203,7 @@ START_TEST(tiles_by_alignment) {
         ck_assert_int_eq(v.knobs.wide, i == 7);
         ck_assert_msg((strstr(why, "by fours") != NULL) == (i == 7), "%s", why);
     }
-    // Types of 8 and 16 bits by eights, if rows are aligned.
+    // 8-bit and 16-bit types in groups of eight, if rows are aligned.
     for (int i = 0; i < 16; i++) {
         problem p = make_problem(100, 64, 64);
         char why[256];
@@ -219,9 +220,9 @@ START_TEST(tiles_by_alignment) {
 }
 END_TEST
 
-// Every set of probed sizes, in every spelling. The tile uses a probed size in which the work-items
-// of a row are neighbours. Whole rows of them need shuffles. Else it is the same tile without
-// sub-groups.
+// Every set of sub-group sizes that a probe may find, in every spelling. The plan uses a probed
+// size in which the work-items of a row are neighbours. Whole rows share a sub-group only if the
+// device has shuffles. Otherwise the tile uses no sub-groups.
 START_TEST(subgroups_of_every_size) {
     static const unsigned ways[] = {SUBGROUPS_KHR, SUBGROUPS_INTEL, SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_KHR,
                                     SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_QCOM};
@@ -260,7 +261,7 @@ START_TEST(subgroups_of_every_size) {
 }
 END_TEST
 
-// A row chooses between the two, as `clattn tune` finds them.
+// A row can switch sub-groups off, as `clattn tune` may find.
 START_TEST(a_row_leaves_subgroups_alone) {
     clattn_capabilities gpu = *sized_gpu(32, 256);
     const problem p = make_problem(300, 64, 64);

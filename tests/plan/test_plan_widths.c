@@ -1,6 +1,6 @@
-// test_plan_widths.c: the vector width that the planner uses on CPUs, some of which report none.
-// The devices are made up, with the rates that their probes would find. The rest of the planner is
-// in test_plan.c. Uses the library's internals, from the static library.
+// test_plan_widths.c: the vector width that the planner uses on CPUs, some of which report none:
+// synthetic CPUs with the rates that their probes would find. The rest of the planner is in
+// test_plan.c. Uses the library's internals, from the static library.
 #include "args/args.h"
 #include "probe/lane_widths.h"
 #include "plan/plan_suite.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// A CPU: its report, and the GFLOP/s of a work-item by probe; negative: it ran and was wrong; 0: it
-// did not run.
+// A CPU: its reported limits, and GFLOP/s of a work-item for each probe. Negative: ran and was
+// wrong. 0: did not run.
 typedef struct cpu_device {
     const char *word;
     clattn_capabilities is;
@@ -25,16 +25,15 @@ typedef struct cpu_device {
     }
 
 static const cpu_device cpus[] = {
-    // PoCL on aarch64 reports 1. Four floats are its register; eight, as two registers, are no
-    // faster.
+    // PoCL on aarch64 reports 1. A register holds four floats. Eight floats are two registers, and
+    // no faster.
     {"PoCL on aarch64", CPU(1, 4096), 40, 2, 34, 35, 20, 4},
     {"the same in qemu, whose multiply-adds are slow", CPU(1, 4096), 0.07f, 0.34f, 0.06f, 0.06f, 0.06f, 4},
     {"PoCL on aarch64, not probed", CPU(1, 4096), 0, 0, 0, 0, 0, 0},
     {"an aarch64 whose vectors are longer", CPU(1, 4096), 40, 2, 34, 70, 71, 8},
     {"a CPU that reports 1 and has AVX-512", CPU(1, 4096), 60, 5, 60, 120, 240, 16},
     {"the same, sixteen wrong", CPU(1, 4096), 60, 5, 60, 120, -1, 8},
-    // rusticl on llvmpipe: multiply-adds in vectors are slower than tiles, so wider ones are not
-    // probed.
+    // rusticl on llvmpipe: vector multiply-adds are slower than tiles, so no other width is probed.
     {"rusticl on llvmpipe", CPU(1, 1024), 0.05f, 4.5f, -1, -1, -1, 0},
     {"rusticl, if eight were right", CPU(1, 1024), 0.05f, 4.5f, -1, 0.2f, -1, 8},
     {"AVX2", CPU(8, 8192), 0, 0, 0, 0, 0, 8},
@@ -45,7 +44,8 @@ static const cpu_device cpus[] = {
     {"one that reports 16 and computes it wrongly", CPU(16, 8192), 110, 20, 55, 110, -1, 8},
     {"one that computes all wrongly", CPU(16, 8192), 110, 20, -1, -1, -1, 0},
     {"SSE", CPU(4, 8192), 50, 20, 50, 49, 30, 4},
-    // Apple's CPU device, OpenCL 1.2: a work-group of 1024, of one work-item if there are barriers.
+    // Apple's CPU device, OpenCL 1.2: work-groups of 1024, but of one work-item for kernels with
+    // barriers.
     {"Apple's CPU device", CPU(4, 1024), 0, 0, 0, 0, 0, 4},
     {"a vector of 32", CPU(32, 4096), 0, 0, 0, 0, 0, 16},
 };
@@ -111,7 +111,7 @@ START_TEST(widths) {
 }
 END_TEST
 
-// Only on a device that reports no vectors, lanes must beat tiles before widths are probed.
+// Only a device that reports no vectors must beat tiles before its other widths are probed.
 START_TEST(worth_asking) {
     for (size_t i = 0; i < CPUS; i++) {
         const plan_input in = input_of(&cpus[i]);
@@ -125,7 +125,8 @@ START_TEST(worth_asking) {
 }
 END_TEST
 
-// A row's condition is compared with the used width; on a GPU with the reported one.
+// A row's `lanes` condition is compared with the chosen width on CPUs, and with the reported width
+// on GPUs.
 START_TEST(rows_by_width) {
     static const char rows[] = "flash_lanes lanes=1 : TILE_KV=32\nflash_lanes lanes=4 : TILE_KV=96\n"
                                "flash_lanes lanes=32 : TILE_KV=128\n";
@@ -165,8 +166,8 @@ START_TEST(engines_by_time) {
         {"Sapphire Rapids", 150, 74, 2700, 1024, "flash_matrix"},
         {"Sapphire Rapids", 150, 74, 2700, 77, "flash_matrix"},
         {"Sapphire Rapids", 150, 74, 2700, 1, "decode_lanes"},
-        // Sixteen rows fill half a tile: tiles need three times the rate that lanes reach, and 1.5
-        // times is not enough.
+        // Sixteen rows fill half a tile. Tiles then need three times the rate of lanes; one and a
+        // half times is too little.
         {"tiles at one and a half times the reach", 150, 74, 900, 16, "flash_lanes"},
         {"tiles at one and a half times the reach", 150, 74, 900, 1024, "flash_matrix"},
         {"tiles that reach less", 150, 74, 560, 1024, "flash_lanes"},
@@ -187,7 +188,7 @@ START_TEST(engines_by_time) {
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
         ck_assert_msg(!strcmp(v.family->name, cases[i].family), "%s, %d rows: %s", cases[i].word,
                       cases[i].n_q, v.family->name);
-        // Families that fit and are slower say by how much.
+        // Families that fit but are slower say by which factor.
         while (cla_variant_review(&in, &p, &v, &index, &f, why))
             if (f != v.family && f->path == v.family->path && cases[i].fma > 0.0f &&
                 (!strcmp(f->name, "flash_lanes") || !strcmp(f->name, "decode_lanes")))
@@ -196,7 +197,7 @@ START_TEST(engines_by_time) {
 }
 END_TEST
 
-// The tile of float32 by the rates of multiply-adds with their loads, which are probed only on
+// The float32 tile depends on the rates of multiply-adds with loads, which are probed only on
 // request.
 START_TEST(tiles_by_rate) {
     static const struct {
@@ -226,7 +227,8 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
-// With a window, a row sees few keys and shares them with fewer others.
+// With a window a row sees few keys and shares them with fewer other rows, so tiles have fewer
+// rows.
 START_TEST(tiles_by_band) {
     static const struct {
         const char *word;
@@ -304,7 +306,8 @@ START_TEST(asks_by_rate) {
 }
 END_TEST
 
-// Uncertain rates do not replace the reported vectors, nor change tiles or caches. Certain ones do.
+// Unsure rates never replace a reported vector width, and change neither tiles nor prefetching.
+// Sure rates do.
 START_TEST(unsure_rates) {
     static const cpu_device busy = {"16 disturbed", CPU(16, 8192), 117, 43, 59, 119.3f, 74.9f, 16};
     static const cpu_device none = {"reports none", CPU(1, 4096), 40, 2, 34, 70, 71, 8};
@@ -319,7 +322,7 @@ START_TEST(unsure_rates) {
         ck_assert_int_eq(cla_plan_lanes(&in), 16);
     }
     in = input_of(&none);
-    in.probes.sure = 0; // there is no other information
+    in.probes.sure = 0; // no other information is available
     ck_assert_int_eq(cla_plan_lanes(&in), none.lanes);
     for (int sure = 0; sure < 2; sure++) {
         in = (plan_input){.device = &wide_cpu, .shipped = &shipped};

@@ -1,9 +1,8 @@
-// test_rows.c: random tuned rows. Rows that the parser accepts must build on the device and compute
-// right results. Rows that a kernel cannot run must be refused. Uses the parser, from the static
-// library.
+// test_rows.c: random tuned rows. If the parser accepts a row, the kernel must compile and its
+// results must be right. A row that the kernel cannot run must be refused. Uses the parser, from
+// the static library.
 //
-//   build/tests/test_rows 100     this many accepted rows for each kernel, with other numbers;
-//                                 the suite has a few
+//   build/tests/test_rows 100     accept 100 rows for each kernel, with other numbers
 #include "support/case_assert.h"
 #include "verification/reference/random.h"
 #include "plan/rows/tuned.h"
@@ -15,8 +14,8 @@
 static int rows_of_each = 2;
 static struct random numbers = {.state = 1};
 
-// A kernel, its knobs, and cases that it runs with such a row: many of a tile and few, also with
-// RoPE.
+// A kernel, its knobs, and cases that run with such a row: many and few rows of a tile, and heads
+// with RoPE.
 static const struct {
     const char *kernel, *knobs, *cases[2];
 } kernels[] = {
@@ -59,8 +58,8 @@ static const struct {
 };
 #define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
 
-// Half of the knobs are left to the planner. The others have plausible numbers, their neighbours
-// and absurd ones.
+// Half of the knobs are omitted. The others have typical values, their neighbours, and absurd
+// values.
 static void random_row(int kernel, char row[512]) {
     static const int values[] = {0,  1,  2,  3,  4,  4,  5,  6,  7,  8,   8,   9,   10,   12,   16,
                                  16, 17, 24, 32, 33, 48, 60, 64, 96, 128, 256, 512, 1024, 65536};
@@ -101,7 +100,8 @@ static void run(const char *row, const char *name) {
     ck_assert_msg(good, "%s: %s: %s", row, name, why);
 }
 
-// Until enough rows were accepted, and at least one refused: else the check would be missing.
+// Runs until enough rows were accepted and at least one was refused. Without a refusal the parser
+// checks nothing.
 START_TEST(accepted_rows) {
     int taken = 0, refused = 0;
     while ((taken < rows_of_each || refused == 0) && taken + refused < 1000 * rows_of_each) {

@@ -1,6 +1,6 @@
-// test_slices.c: work in slices, from inside the library (device/pace.h): how grids and rows are
-// split, at which rate, equal results of many slices and one, and progress and cancellation.
-// Results of calls are in every other suite.
+// test_slices.c: work that is cut into slices (device/pace.h), tested inside the library: cuts of
+// grids and rows, and the learned rate. Also identical results with one slice and many, progress
+// callbacks and cancellation. Results of calls are in every other suite.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -38,8 +38,8 @@ START_TEST(grids_are_cut) {
 }
 END_TEST
 
-// For any grid: no part exceeds the limit unless it is one group, and a part has at least half of
-// the limit if possible.
+// For any grid: no part exceeds the limit unless it is one group. A part has at least half of the
+// limit if possible.
 START_TEST(any_grid_is_cut) {
     struct random random = {_i + 1};
     for (int n = 0; n < 1000; n++) {
@@ -78,7 +78,7 @@ START_TEST(rows_are_cut) {
 END_TEST
 
 static clattn_context *context;
-// The kernels of all devices but CPUs, whose tiles have few rows.
+// Use the kernels for GPUs, whose tiles have few rows.
 static void setup(void) {
     context = harness_open((clattn_context_params){
         .context = harness()->opencl,
@@ -89,7 +89,8 @@ static void teardown(void) {
     clattn_context_destroy(context);
 }
 
-// A rate is learned from long launches. It falls at once, and rises by half.
+// A rate is learned from launches that last long enough. It drops at once, and rises by half per
+// launch.
 START_TEST(rates_are_learned) {
     clattn_capabilities unknown = {.name = ""}, known = {.compute_units = 10, .clock_mhz = 1000};
     ck_assert_double_eq(cla_pace_start_rate(&known), 10 * 1e9 * PACE_START_FLOPS);
@@ -98,7 +99,7 @@ START_TEST(rates_are_learned) {
     pace_rate rate = {0};
     context->pace->cuts_all = true;
     ck_assert_double_eq_tol(cla_pace_most(context, &rate, false), start * PACE_SECONDS, 1e-3 * start);
-    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to prove that it is slow
+    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to prove a slow rate
     ck_assert_double_eq(rate.flops, 0.0);
     cla_pace_learn(context, &rate, start, 2.0, false);
     ck_assert_double_eq_tol(rate.flops, start / 2, 1e-3 * start);
@@ -106,7 +107,7 @@ START_TEST(rates_are_learned) {
     ck_assert_double_eq_tol(rate.flops, start * 1.25, 1e-3 * start);
     cla_pace_learn(context, &rate, start, 10.0, false);
     ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
-    cla_pace_learn(context, &rate, start, 100.0, true); // it may have waited
+    cla_pace_learn(context, &rate, start, 100.0, true); // the launch may have waited
     ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
     cla_pace_learn(context, &rate, 0.0, 1.0, false);
     cla_pace_learn(context, &rate, 1.0, 0.0, false);
@@ -114,7 +115,8 @@ START_TEST(rates_are_learned) {
 }
 END_TEST
 
-// A CPU is sliced only for a caller with progress, other devices always.
+// Launches on a CPU are cut only if the caller has a progress callback. On other devices they are
+// always cut.
 START_TEST(who_is_cut) {
     const pace_rate rate = {0};
     context->capabilities.is_cpu = true;
@@ -148,7 +150,7 @@ static const char *const names[] = {
 };
 #define NAMES ((int)(sizeof names / sizeof names[0]))
 
-// Forget the measured rates: the pace is again the cautious one of the start.
+// Forget the learned rates, so that the pace is that of a new context.
 static void forget(void) {
     if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
     for (program *p = context->programs; p; p = p->next) p->rate.flops = 0.0;
@@ -159,7 +161,8 @@ static bool is_built(const char *name) {
     return harness_has_clblast() || !strstr(name, "clblast");
 }
 
-// Run the case in a context that slices into this many operations. Returns the number of launches.
+// Run the case in a context with slices of at most `most` operations. Returns the number of
+// launches.
 static int run(const char *name, double most, cl_command_queue queue) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -181,7 +184,7 @@ static int run(const char *name, double most, cl_command_queue queue) {
 START_TEST(slices_give_the_same) {
     cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
     for (int n = 0; is_built(names[_i]) && n < 2 && queues[n]; n++) {
-        (void)run(names[_i], INFINITY, queues[n]); // may probe
+        (void)run(names[_i], INFINITY, queues[n]); // may run probes
         const int one = run(names[_i], INFINITY, queues[n]), few = run(names[_i], 2e5, queues[n]),
                   most = run(names[_i], 1.0, queues[n]);
         ck_assert_msg(one < few || one < most, "%s: %d, %d and %d launches", names[_i], one, few, most);
@@ -210,8 +213,8 @@ static clattn_status listen(struct case_arrays *arrays, struct heard *h, int can
     return case_enqueue(context, harness()->queue, arrays, event);
 }
 
-// A caller receives every slice, and the end when no command of the call runs any more. A cancelled
-// call starts no further slice.
+// The callback is called after every slice, and at the end when nothing of the call runs any more.
+// A cancelled call starts no further slice.
 START_TEST(progress) {
     struct case_arrays arrays;
     struct heard h;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Common output of every command for scripts and people. JSON on request, also for errors. Exit
-status 1 and no partial file if a disk is full. Progress with the remaining time on a terminal, and
-only there.   $1 build folder
+"""The output of every command, for scripts and for people. With --json, results and errors are
+JSON. On a full disk the exit status is 1 and no partial file remains. Progress with the remaining
+time is printed on a terminal, and only there.
+
+   check_answers.py BUILD
 """
 import json, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile
 
@@ -11,7 +13,7 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "TERM": "xterm"}
 failed = []
-# a shell that runs all of this in the background ignores SIGINT, and so would the program
+# A shell that runs this in the background ignores SIGINT. Restore it, also for child processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -21,7 +23,7 @@ def check(good, *what):
         failed.append(what)
 
 
-# The line of a bench on a machine with other work, as here when several checks run.
+# Notes that a bench prints on a busy machine, as here when several checks run at once.
 OF_LIMITS = re.compile(r"(\r\033\[K)?clattn bench: [^\r\n]*(The machine is contended|Limits of this run contradict)[^\r\n]*\r?\n")
 OF_LIMITS_JSON = re.compile(r'\{"notes":\["[^"]*(The machine is contended|Limits of this run contradict)[^"]*"\]\}\n')
 
@@ -55,7 +57,7 @@ many = {**rows, "rows": [{**rows["rows"][0], "case": f"attend-f32-b1-h2-n{n}-d8-
 json.dump(many, open("many.json", "w"))
 json.dump({**many, "rows": [{**row, "samples_ns": [ns + 1 for ns in row["samples_ns"]]} for row in many["rows"]]}, open("others.json", "w"))
 
-# JSON of every command, and a field of it.
+# JSON of every command, and one of its fields.
 for line, key in {"devices --json": "devices", f"{attend} --out o.npy --json": "time_ns", f"{layer} --out o.npy --json": "kernel",
                   "layer --list-presets --json": "presets", "heatmap w.npy --out w.svg --json": "keys",
                       "heatmap --causal top-left --n 4 --out m.svg --json": "seen",
@@ -72,7 +74,7 @@ for command, options in tables.items():
     check("--json" in options, command, "has no --json")
 check({"--mask-mod", "--vmax", "--n"} <= tables["heatmap"], "options of heatmap:", tables["heatmap"])
 
-# An error is one object on stderr, with its exit status.
+# An error is one JSON object on stderr, with the exit status.
 for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FILE"), (f"{attend} --out no/o.npy", 2, "no/o.npy"),
     (f"{attend} --out o.npy --causal bad", 2, "causal"),
                            (f"{attend} --out o.npy --unknown", 2, "no such option"),
@@ -98,8 +100,8 @@ for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FIL
     except (ValueError, IndexError, KeyError):
         check(False, line, "no JSON error:", done)
 
-# The contents and names of files do not control the terminal: control characters, also from U+0080
-# on, marks of direction, and invalid UTF-8. JSON escapes them, without change.
+# Contents and names of files must not control the terminal: no control characters, including those
+# from U+0080 on, no direction marks, no invalid UTF-8. JSON escapes them and has the same text.
 steers = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf")
 foreign = "\x1b[2J\x9b2J\u202e\u2066\u200f\ufeff"
 
@@ -140,7 +142,8 @@ for name in "n" + foreign + ".npy", os.fsdecode(b"n\xe9.npy"):
     plain(["heatmap", "w.npy", "--out", name[:-4] + ".svg"])
     plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", name + "/no", "--out", "o.npy", "--json"], 2)
 
-# Each writer reports a full disk: exit status 1, one line, no new file, and the old file stays.
+# On a full disk every command that writes fails with exit status 1, one line and no new file. The
+# old file stays.
 outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy",
     f"{attend} --out /dev/null --scores": "npy",
            f"{attend} --out /dev/null --dropout 0.1 --dropout-mask": "npy", f"{layer} --out": "npy",
@@ -165,7 +168,7 @@ for line, ending in outputs.items():
     open("old." + ending, "w").write("what was there")
     before = set(os.listdir("."))
     if line.split()[0] not in ("heatmap", "report") or "--n " in line:
-        continue  # a driver's compiler needs room, too; one function writes all files
+        continue  # a driver's compiler needs disk space as well, and all outputs use one function
     done = run(f"{line} old.{ending}", preexec_fn=small_files)
     check(done.returncode == 1 and "File too large" in done.stderr, line, "no room", done)
     check(open("old." + ending).read() == "what was there" and set(os.listdir(".")) <= before, line, "left", set(os.listdir(".")) - before)
@@ -178,27 +181,27 @@ for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy"
     check(done.returncode == 1 and done.stderr.count("\n") == 1 and "standard output" in done.stderr, line, "into a full device", done)
 
 
-# A case that is too long is not started if the limits say so, is stopped otherwise, and does not
-# prevent others. The duration of the second case and its minimum were measured at different times,
-# on a machine that may do other work.
+# A case that is too slow for the time limit is not started if the limits predict so, or else it is
+# interrupted, and later cases still run. The machine may be busy, so the predicted and the measured
+# times may differ.
 fma = max(rows["devices"][0]["fma_gflops"], rows["devices"][0]["native_fma_gflops"] or 0)
 open("slow.txt", "w").write("flash :\n")
 for seconds in 0.3, 0.6, 1.2, 0.15:
     n = int((1e9 * seconds * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
     done = run(f"bench --case attend-f32-b1-h1-n1048576-d128-full,attend-f32-b1-h8-n{n}-d128-full,attend-f32-b1-h2-n16-d8-full --tuned slow.txt --max-ms 1 --check off --json --device 0")
-    if "given up after" in done.stdout:
+    if "stopped after" in done.stdout:
         break
 try:
     got = json.loads(done.stdout)["rows"]
     check([row["status"] for row in got] == ["unsupported", "unsupported", "ok"] and done.returncode == 0, "too long:", done)
-    check("not begun" in got[0]["why"] and "given up after" in got[1]["why"], "too long:", got)
+    check("not begun" in got[0]["why"] and "stopped after" in got[1]["why"], "too long:", got)
 except ValueError:
     check(False, "too long:", done)
 
 
 def on_terminal(line, stop=None, **change):
-    """The program's output on a terminal, and its exit status. Sends Ctrl-C after `stop` was
-    printed."""
+    """Returns the output on a terminal and the exit status. Sends Ctrl-C after the output `stop`.
+    """
     terminal, its_side = pty.openpty()
     process = subprocess.Popen([clattn, *line.split()], stdout=subprocess.DEVNULL, stderr=its_side, env={**environment, **change})
     os.close(its_side)
@@ -206,7 +209,7 @@ def on_terminal(line, stop=None, **change):
     while select.select([terminal], [], [], 300)[0]:
         try:
             part = os.read(terminal, 4096)
-        except OSError:  # the other side is closed
+        except OSError:  # the process closed its side
             break
         if not part:
             break
@@ -218,7 +221,7 @@ def on_terminal(line, stop=None, **change):
     return OF_LIMITS.sub("", said), process.wait()
 
 
-# A search for a row needs half a minute.
+# Finding a row lasts half a minute.
 thorough = environment.get("CLATTN_THOROUGH", "off") != "off"
 FOUND = "beside what is shipped" if thorough else " left"
 tune = f"tune --case attend-f32-b1-h8-n512-d64-full {'--quick ' if thorough else ''}--keep off --out part.txt"
@@ -231,16 +234,16 @@ for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6)
     check(" left" in said or line == "devices", line, "tells no time:", said[-300:])
     check(stop or (status == 0 and said.endswith("\r\033[K")), line, "stays on the screen:", said[-200:], status)
     check(max(len(x) for x in re.split("\r\033\\[K|\n", said)) < 80, line, "breaks a line")
-    if line.startswith("tune"):  # results before Ctrl-C are kept
+    if line.startswith("tune"):  # rows found before Ctrl-C are stored
         found = "rows were found before" in said
         check(status == -signal.SIGINT and (found or (not thorough and "before the first row" in said)), line, "interrupted:", status, said[-300:])
         check(found == os.path.exists("part.txt") and (not found or "what is shipped" in open("part.txt").read()), line, "part.txt")
-# Half a minute of cases; the second one is seen to begin.
+# Half a minute of cases. Ctrl-C follows when the second case starts.
 said, status = on_terminal(f"bench -n {','.join(str(n) for n in range(16, 528, 8))} -d 8 --heads 2 --max-ms 300 --save part.json --device 0", "-n24-")
 got = len(json.load(open("part.json"))["rows"]) if os.path.exists("part.json") else 0
 check(1 <= got < 64 and status == -signal.SIGINT, "bench, interrupted:", got, status, said[-300:])
-# A driver whose first build and first launch need two seconds each: the program says so, and the
-# time contains neither.
+# A driver whose first build and first launch need two seconds each. A message says so, and the
+# reported time contains neither.
 slow = {"OPENCL_LAYERS": os.path.join(os.path.dirname(clattn), "tests/libclattn_layer.so"), "CLATTN_LAYER_SLOW": "on", "HOME": work,
         "POCL_CACHE_DIR": environment.get("POCL_CACHE_DIR", work + "/pocl")}
 where = slow["POCL_CACHE_DIR"] if "PoCL " in run("devices --json").stdout else work + "/cache/clattn"

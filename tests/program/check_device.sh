@@ -1,6 +1,8 @@
 #!/bin/sh
-# bench/device.sh, small, on this machine's CPU devices: the fields of its JSON, its page, a driver
-# by path, and failure if a kernel is wrong.   $1 build folder
+# bench/device.sh with small sizes, on this machine's CPU devices: the fields of its JSON, the page,
+# a driver passed by path, and failure for a wrong kernel.
+#
+#   check_device.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -31,7 +33,7 @@ page = open(f"{sys.argv[1]}/a.md").read()
 assert all(r["case"] in page for d in report["devices"] for r in d["bench"]["rows"]) and report["devices"][0]["device"] in page
 PYTHON
 
-# The driver by its path alone, without an .icd file.
+# Pass only the driver's path, without an .icd file.
 icd=$(find "${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}" -name '*.icd' | head -n 1)
 library=$(head -n 1 "$icd")
 case $library in
@@ -43,7 +45,7 @@ if [ -f "$library" ]; then
     status=0
     OCL_ICD_VENDORS="$work/none/" sh bench/device.sh --quick --build "$build" --out "$work/b" >"$work/said" 2>&1 || status=$?
     [ $status != 0 ] || fail "without a driver there was a device"
-    # As if the device were no CPU, and a build without tests.
+    # Pretend that the device is no CPU, and that the build has no tests.
     cat >"$work/bad/clattn" <<END
 #!/bin/sh
 if [ "\$1" = devices ]; then
@@ -61,7 +63,7 @@ assert d["suites"]["status"] == "absent" and d["verify"]["pass"] > 0, d
 assert {"flash", "unfused"} <= set(d["verify"]["families"]) and not any("lanes" in f for f in d["verify"]["families"]), d["verify"]' "$work/c.json"
 fi
 
-# A wrong kernel: verify reports it, also by its exit status.
+# A wrong kernel: verify reports it, with its exit status.
 cat >"$work/bad/clattn" <<END
 #!/bin/sh
 if [ "\$1" = verify ]; then
@@ -78,7 +80,7 @@ python3 -c 'import json, sys
 d = json.load(open(sys.argv[1]))
 assert d["status"] == "fail" and d["devices"][0]["bad"] == ["verify"] and len(d["devices"][0]["verify"]["failures"]) == 1, d["devices"][0]["verify"]' "$work/d.json"
 grep -q 'failed: ' "$work/d.md" || fail "the page does not name what failed"
-# An interrupted run leaves nothing. Wrong requests end with one word of reason.
+# An interrupted run leaves no files. Wrong requests end with a one-line reason.
 sh bench/device.sh --quick --device cpu --build "$build" --out "$work/e" >"$work/said" 2>&1 &
 sleep 2
 kill $! && wait $! || true

@@ -1,8 +1,10 @@
 #!/bin/sh
-# clattn doctor on drivers that are right, absent, broken or silent, and on drivers that end or stop
-# a process. Its output has nothing personal. A command on such drivers continues without what ended
-# a process.   $1 build folder; $2 some: without Oclgrind and without the devices command on a
-# surveyed driver
+# `clattn doctor` on drivers that are right, absent, broken or silent, and on drivers that crash or
+# hang a process. Its output has nothing personal. Other commands on such drivers avoid what
+# crashed.
+#
+#   check_doctor.sh BUILD [some]     some: without Oclgrind, and without the devices command on a
+#                                    driver that is surveyed
 set -u
 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -29,8 +31,8 @@ json() { python3 -c 'import json, sys
 report = json.load(open("out"))
 assert eval(sys.argv[1]), (sys.argv[1], report)' "$1" 2>why || complain "$(tail -n 1 why)"; }
 
-# A correct driver. Its folder has a driver file that names no library, which is a hint and no
-# finding.
+# A driver that works. Its folder also has a driver file for a missing library, which is a hint and
+# no error.
 mkdir ada/vendors
 for folder in "${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}"; do cp "$folder"/*.icd ada/vendors/ 2>/dev/null || cp "$folder" ada/vendors/; done
 echo libnothing-of-ada.so.9 >ada/vendors/broken.icd
@@ -57,20 +59,34 @@ says 'no such folder'
 status 1 unkind UNKIND_EMPTY=1 "$clattn" doctor
 says 'no platform has a device'
 status 1 unkind UNKIND_SILENT=1 "$clattn" doctor
-says 'does not say what it can do'
+says 'cannot be described'
 unkind UNKIND_SILENT=1 "$clattn" devices >out 2>err && complain "clattn devices with a silent device ends well"
-grep -q 'none of the . devices here says what it can do; clattn doctor tells more' err || complain "clattn devices of a silent device:" err
+grep -q 'none of the . devices here can be described; see clattn doctor' err || complain "clattn devices of a silent device:" err
 status 1 unkind UNKIND_LOAD=1 "$clattn" doctor
 says 'OpenCL: died by signal 6'
 says 'alone: died by signal 6'
 
-# Hints by variables.
+# Hints about environment variables.
 env PATH="$work" POCL_CACHE_DIR=/proc/none "$clattn" doctor --only flash --json >out 2>err
 case $(cat out) in *"Portable Computing"*)
     json 'any("there is none on PATH" in h for h in report["hints"]) and any("POCL_CACHE_DIR" in h for h in report["hints"])' ;;
 esac
 
-# A kernel whose build ends the process, stops it, is refused, or is wrong; and the next kernel.
+status 1 unkind UNKIND_EMPTY=1 UNKIND_NAME=rusticl env -u RUSTICL_ENABLE "$clattn" doctor
+says 'rusticl (Mesa) shows no device unless'
+status 1 unkind UNKIND_EMPTY=1 UNKIND_NAME=rusticl RUSTICL_ENABLE=iris "$clattn" doctor
+says 'rusticl (Mesa) shows no device for RUSTICL_ENABLE=iris'
+denied() { # PATH WORD: the hint for a device file that this user may not open
+    status 1 unkind UNKIND_EMPTY=1 UNKIND_FILE="$1" LD_PRELOAD="$work/unkind.so" "$clattn" doctor --json
+    json "any(h.startswith('$1: no permission: Permission denied. ') and '$2' in h for h in report['hints'])"
+}
+denied /dev/dri/renderD128 render
+denied /dev/nvidia0 administrator
+denied /dev/kfd 'render and video'
+denied /dev/mali0 video
+denied /dev/kgsl-3d0 video
+
+# A kernel whose build crashes, hangs, fails, or is wrong, and the kernel after it.
 status 1 unkind UNKIND_DIES=flash "$clattn" doctor --only flash,unfused
 says 'flash: died by signal 11'
 says 'unkind: internal compiler error'
@@ -84,8 +100,8 @@ says 'flash: wrong by'
 "$clattn" doctor --only nonesuch >out 2>err
 [ $? = 2 ] && grep -q 'no such kernel; like it' err || complain "--only nonesuch:" err
 
-# An unknown driver is surveyed in a process of its own, which it ends. The command continues, and
-# so does the next one.
+# An unknown driver is surveyed in a separate process, which crashes. The command continues, and so
+# does the next one.
 kernel() { unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$@" "$clattn" verify --only planner --verbose --cache-dir cache \
     --case attend-f32-b1-h2-n9-nkv33-d64-causal >out 2>err || complain "verify on a stranger: exit status $?" err; }
 kernel UNKIND_DIES=probe_tiles
@@ -103,7 +119,7 @@ json 'not report["devices"][0]["driver_known"]'
 unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$clattn" devices --measure --json --cache-dir cache >out 2>err || complain "devices --measure:" err
 json 'not any(e["died"] for e in report["devices"][0]["engines"])'
 json 'any(e["works"] for e in report["devices"][0]["engines"] if e["name"] == "tiles through local memory")'
-# Oclgrind ends the process when it compiles inline assembly, of x86 and of PTX: it reports a CPU
+# Oclgrind crashes when it compiles inline assembly, of x86 and of PTX. It reports to be both a CPU
 # and a GPU.
 if command -v oclgrind >/dev/null; then
     oclgrind "$clattn" verify --only flash --verbose --cache-dir interpreted --case attend-f32-b1-h1-n3-nkv5-d8-full >out 2>err ||

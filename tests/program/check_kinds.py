@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
-"""`clattn layer --model` on every kind of config.json, compared with the results of transformers
-for the same file. tests/data/model_kinds.json has the files and some numbers of each result.
-make_kinds.py generates it. Standard library alone. $1 is the build folder; $2 all: every case, else
-all refusals and a fifth of the others; a word: the cases whose name contains it
+"""`clattn layer --model` on every kind of config.json, compared with transformers' results for the
+same file. tests/data/model_kinds.json has the files and some numbers of each result. make_kinds.py
+creates it. Needs only the standard library.
+
+   check_kinds.py BUILD [all | WORD]     all: every case; WORD: the cases whose name has it;
+                                         default: refusals and a fifth of the others
 """
 import array, concurrent.futures, functools, json, os, subprocess, sys, tempfile, zlib
 
 import files
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "model_kinds.json")
-# relative to the largest number; far from position 0, where transformers' angles are float32
+# TOLERANCE is relative to the largest number. FAR applies far from position 0, where transformers
+# computes angles in float32.
 TOLERANCE, FAR = 1e-5, 1e-4
 PREFIX = {"bert": "encoder.layer.", "roberta": "encoder.layer.", "xlm-roberta": "encoder.layer.", "gpt2": "h."}
 
 
 def numbers(name, count):
-    """Numbers from -1 to 1, by a counter and a hash: the same on every machine."""
+    """Numbers from -1 to 1 from a counter and a hash: the same on every machine."""
     state, out = zlib.crc32(name.encode()) + 1, array.array("f")
     for _ in range(count):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2 ** 64
@@ -26,7 +29,7 @@ def numbers(name, count):
 @functools.cache
 def tensor(name, shape, small):
     """A tensor of the layer. With `small` the matrices of q and k are small, so that a norm's
-    epsilon counts."""
+    epsilon matters."""
     count = shape[0] * (shape[1] if len(shape) > 1 else 1)
     if len(shape) == 1:
         near = 1.0 if "norm" in name.lower() or ".ln_" in name else 0.0
@@ -40,8 +43,8 @@ def input_of(rows, width, block):
 
 
 def places(rows, width):
-    """The places of the recorded numbers: some of the last row, one of each of some rows before it.
-    """
+    """Indices of the stored numbers of a result: some of the last row, and one of each of some
+    earlier rows."""
     last = [(rows - 1) * width + (7 * n + 3) % width for n in range(8)]
     return last + [(rows - 1 - rows * n // 9) * width + (11 * n + 5) % width for n in range(1, 9)]
 
@@ -62,7 +65,7 @@ def read_npy(path):
 
 
 def run(program, folder, case):
-    """One line with the error, or None."""
+    """Run a case. Returns an error line, or None."""
     place = os.path.join(folder, str(case["at"]))
     os.makedirs(place)
     with open(place + "/config.json", "w", encoding="utf-8") as file:
@@ -91,7 +94,7 @@ def run(program, folder, case):
 
 
 def load(folder, only):
-    """The cases, each with the files that it needs, which are written first."""
+    """Load the cases and write the files of each."""
     with open(DATA, encoding="utf-8") as file:
         data = json.load(file)
     cases = []
@@ -123,7 +126,7 @@ def load(folder, only):
 
 def main():
     program, only = os.path.abspath(sys.argv[1] + "/clattn"), sys.argv[2] if len(sys.argv) > 2 else ""
-    # no folder, because storing a kernel means a second compilation by PoCL
+    # no cache folder: PoCL would compile each cached kernel twice
     os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
     with tempfile.TemporaryDirectory() as folder:
         cases = load(folder, only)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and
-Qwen-style models, also with experts. Weights are random; config.json and names of tensors are real.
-Compared with NumPy in float64, with --block the whole block. $1 is the build folder.
+"""`clattn layer --model DIR --layer N`, compared with numpy in float64. The folders are small
+models with random weights in the style of BERT, GPT-2, Phi, Gemma and Qwen, also with experts, with
+their config.json and tensor names. With --block each complete block is compared.
+
+   check_models.py BUILD
 """
 import json, math, os, subprocess, sys, tempfile
 
@@ -123,7 +125,7 @@ def check(what, config, tensors, want, layer=0, *options):
 
 
 os.chdir(tempfile.mkdtemp())
-# no cache folder: each command is independent
+# no cache folder, so that commands are independent
 os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
 x = rounded(random.standard_normal((ROWS, WIDTH)))
 np.save("x.npy", x[None].astype(np.float32))
@@ -139,7 +141,7 @@ check("RoBERTa", {**bert, "model_type": "roberta"}, named("roberta.encoder.layer
 check("XLM-RoBERTa", {**bert, "model_type": "xlm-roberta"}, named("encoder.layer.2.attention", w, BERT), want, 2)
 check("BERT without its head", bert, named("encoder.layer.0.attention", w, BERT), want)
 
-# GPT-2's Conv1D: [in, out], q, k and v one after another.
+# GPT-2's Conv1D: [in, out], with q, k and v joined.
 joined = np.concatenate([w["q"], w["k"], w["v"]])
 conv = {"c_attn.weight": joined.T, "c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]), "c_proj.weight": w["o"].T,
     "c_proj.bias": w["bo"]}
@@ -169,7 +171,7 @@ w = four(4, 1, 16, False)
 check("Gemma", dict(model_type="gemma", hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=1, head_dim=16, num_hidden_layers=1,
                     rope_theta=10000.0), named("model.layers.0.self_attn", w, LLAMA), plain(w, x, 4, 1, True, (10000.0, 16)))
 
-# Biases of q, k and v and none of the output. The window applies from max_window_layers on, if it
+# Biases of q, k and v, but not of the output. The window applies from max_window_layers on, if it
 # is used at all.
 w = {**four(6, 2, 8, False), "bq": vector(48), "bk": vector(16), "bv": vector(16)}
 QWEN2 = {**LLAMA, "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias"}
@@ -178,7 +180,7 @@ qwen2 = dict(model_type="qwen2", hidden_size=WIDTH, num_attention_heads=6, num_k
 check("Qwen2", qwen2, named("model.layers.1.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8)), 1)
 check("Qwen2 with its window", qwen2, named("model.layers.2.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8), window=5), 2)
 
-# Each head of q and k has a norm. The tensors that choose among experts are beside the attention.
+# Norms of each head of q and k. The router of the experts has no effect on attention.
 w = {**four(6, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 QWEN3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
 qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=2,
@@ -188,12 +190,12 @@ qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, n
              moe_intermediate_size=8, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True)
 experts = {"model.layers.1.mlp.gate.weight": matrix(2, WIDTH),
     **{f"model.layers.1.mlp.experts.{n}.up_proj.weight": matrix(8, WIDTH) for n in range(2)}}
-# rms() expects 1 + w.
+# rms() adds 1 to w.
 want = plain({**w, "qn": w["qn"] - 1, "kn": w["kn"] - 1}, x, 6, 2, True, (1000000.0, 16), 1e-6)
 w_moe = w
 check("Qwen3-MoE", qwen3, {**named("model.layers.1.self_attn", w, QWEN3), **experts}, want, 1)
 
-# Layers with the window have a RoPE base of their own. Here every second layer has no window.
+# Layers with a window have their own RoPE base. Here every second layer has no window.
 w = {**four(4, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 GEMMA3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
 gemma3 = dict(model_type="gemma3_text", hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=2, head_dim=16, num_hidden_layers=4,
@@ -206,8 +208,8 @@ for what, more in ("pattern", dict(sliding_window_pattern=2)), ("kinds", dict(la
         check(f"Gemma 3 by {what}, layer {layer}", {**gemma3, **more}, named(f"model.layers.{layer}.self_attn", w, GEMMA3), want, layer)
 
 
-# Whole blocks. `t` has the tensors beside the attention by their roles, `attention` is the layer of
-# its input.
+# Complete blocks. `t` has the other tensors of the block by their roles, and `attention` computes
+# the layer of its input.
 HIDDEN, EPSILON = 40, 0.03
 ACTIVATIONS = {"silu": lambda g: g / (1 + np.exp(-g)), "gelu": lambda g: g * (1 + np.vectorize(math.erf)(g / math.sqrt(2))) / 2,
                "gelu_new": lambda g: g * (1 + np.tanh(math.sqrt(2 / math.pi) * (g + 0.044715 * g ** 3))) / 2,
@@ -247,7 +249,8 @@ def block(form, t, x, attention, act, eps=EPSILON):
 
 
 def beside(norms, shifted, gated, biased, plus=0):
-    """Random tensors beside an attention: norms of these roles, with biases, and the matrices."""
+    """Random tensors of a block besides attention: norms of these roles, with biases, and the
+    matrices."""
     t = {"plus": plus}
     for role in norms:
         t[role + ".weight"] = 1 - plus + vector(WIDTH, 0.3)
@@ -264,7 +267,7 @@ def roles(prefix, t, names):
 
 GATED = {"x": "input_layernorm", "h": "post_attention_layernorm", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj"}
 TWICE = {**GATED, "attention": "post_attention_layernorm", "h": "pre_feedforward_layernorm", "mlp": "post_feedforward_layernorm"}
-small = x * 0.2  # so that epsilon counts
+small = x * 0.2  # so that epsilon matters
 np.save("small.npy", small[None].astype(np.float32))
 BLOCK = ("--block", "--x", "small.npy")
 llama = dict(model_type="llama", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=2, rope_theta=10000.0,
@@ -289,8 +292,8 @@ biased = {**t, **{role + ".bias": vector(len(t[role + ".weight"])) for role in (
 biased_tensors = {**llama_tensors, **roles("model.layers.1", biased, GATED)}
 check("block with biases", {**llama, "mlp_bias": True}, biased_tensors, block("pre", biased, small, llama_attention, "silu"), 1, *BLOCK)
 
-# The report; types; and other arguments of a layer. Arguments that compile other kernels need
-# CLATTN_THOROUGH=on.
+# The report, and types. With CLATTN_THOROUGH=on also other options of a layer, which compile other
+# kernels.
 done = subprocess.run([CLATTN, "layer", "--model", "block-of-Llama", "--layer", "1", *BLOCK, "--out", "out.npy", "--projection", "native",
                        "--json"], capture_output=True, text=True)
 report = json.loads(done.stdout)
@@ -366,7 +369,7 @@ GPT2 = {"x": "ln_1", "h": "ln_2", "gate": "mlp.c_fc", "down": "mlp.c_proj"}
 conv_block = {"attn.c_attn.weight": np.concatenate([w["q"], w["k"], w["v"]]).T,
               "attn.c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]), "attn.c_proj.weight": w["o"].T, "attn.c_proj.bias": w["bo"]}
 gpt2_tensors = {**{"h.1." + key: value for key, value in conv_block.items()},
-                # a vector stays as it is
+                # a vector is not transposed
                 **{key: value.T for key, value in roles("h.1", shifted, GPT2).items()}}
 gpt2_config = {**gpt2, "layer_norm_epsilon": EPSILON, "n_inner": HIDDEN, "activation_function": "gelu_new"}
 check("block of GPT-2", gpt2_config, gpt2_tensors, block("pre", shifted, small, lambda n: plain(w, n, 4, 4, True), "gelu_new"), 1, *BLOCK)
@@ -419,8 +422,8 @@ refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1},
     named("model.layers.0.self_attn", {k: v for k, v in w_moe.items() if k in "qkvo"}, LLAMA))
 refused("missing", "encoder.layer.0", bert, {"nothing": x})
 
-# Refusals of a block: no word for its activation, no tensor, too many, another size, another type
-# of model, unsupported options.
+# Errors of a block: unknown activation, missing tensor, too many tensors, another size, another
+# type of model, and unsupported options.
 without = lambda word: {key: value for key, value in llama_tensors.items() if word not in key}
 for what, word, config, tensors, *options in (
         ("act", 'hidden_act is "tanh_of_old": silu, swish, gelu, gelu_new', {**llama, "hidden_act": "tanh_of_old"}, llama_tensors),
@@ -431,9 +434,9 @@ for what, word, config, tensors, *options in (
         ("mlp_bias", "mlp_bias is 1: true or false", {**llama, "mlp_bias": 1}, llama_tensors),
         ("no up", "model.layers.1.mlp.up_proj.weight", llama, without("up_proj")),
         ("no norm", "model.layers.1.post_attention_layernorm.weight", llama, without("post_attention_layernorm")),
-        ("biases unsaid", "mlp.gate_proj.bias, of which config.json does not tell", llama, biased_tensors),
+        ("biases unsaid", "mlp.gate_proj.bias, which config.json does not have", llama, biased_tensors),
         ("biases missing", "mlp.gate_proj.bias", {**llama, "mlp_bias": True}, llama_tensors),
-        ("other size", "--block: model.layers.1.mlp.gate_proj.weight is [40, 48], and config.json tells of [41, 48]",
+        ("other size", "--block: model.layers.1.mlp.gate_proj.weight is [40, 48], but config.json needs [41, 48]",
          {**llama, "intermediate_size": 41}, llama_tensors),
         ("experts", 'model_type is "mixtral": its MLP has experts; --block runs llama, mistral', {**llama, "model_type": "mixtral"},
          llama_tensors),

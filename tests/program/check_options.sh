@@ -1,15 +1,16 @@
 #!/bin/sh
-# Options: each has its effect. Checks fail if they checked nothing. Results are complete, or the
-# exit status says so. A model's config.json replaces the options that names of tensors do not
-# imply. Refusals are in check_refusals.sh.
-#   $1 build folder
+# Options: each has its documented effect. A comparison of nothing fails. Results are written
+# completely, or the exit status says so. A model's config.json replaces the options that tensor
+# names do not determine. Refused options are in check_refusals.sh.
+#
+#   check_options.sh BUILD
 set -u
 . "$PWD/tests/program/options_files.sh"
 
 attend --out o.npy || complain "attend"
 
-# RoPE: explicit positions equal to the counted ones change no bit, nor do three equal axes of them.
-# Other positions do.
+# RoPE: explicit positions equal to the default ones change no bit, and neither do three axes of
+# them. Other positions change the result.
 rope() { attend --rope half --out a.npy --expect r.npy --tolerance 0 "$@"; }
 attend --rope half --out r.npy || complain "attend --rope"
 rope --positions counted.npy || complain "--positions of what is counted"
@@ -28,9 +29,9 @@ for word in type platform driver memory types rates prefill bf16 decode off more
 done
 "$clattn" devices --device 0 --verbose 2>/dev/null >page && [ "$(grep -c '^ *not ' page)" -ge 20 ] && grep -q '^ *not: ' page ||
     complain "devices --verbose: $(cat page)"
-CLATTN_DEVICE=foo "$clattn" devices >page 2>stderr && grep -q 'CLATTN_DEVICE foo: names none' stderr && [ "$(wc -l <stderr)" = 1 ] ||
+CLATTN_DEVICE=foo "$clattn" devices >page 2>stderr && grep -q 'CLATTN_DEVICE foo: matches none' stderr && [ "$(wc -l <stderr)" = 1 ] ||
     complain "devices with a CLATTN_DEVICE that names none: $(cat stderr)"
-# A mask has two colours and no scale of them, drawn or read, also a mask that hides nothing.
+# A mask has two colours and no scale, drawn or read from a file, also if it hides nothing.
 "$clattn" heatmap --causal top-left --n 4 --out m.svg >stdout && grep -q '>seen<' m.svg && grep -q '>hidden<' m.svg || complain "a mask's two colours"
 grep -q '>0.5<' m.svg && complain "a mask has a scale of colours"
 "$clattn" heatmap --causal none --n 4 --out m.svg >stdout && [ "$(grep -c 'fill="#fde725"' m.svg)" -gt 1 ] || complain "a mask that hides nothing"
@@ -66,7 +67,7 @@ for type in q8 q4_0; do
 done
 refused 2 'has no effect' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type f16 --kv-rotation 32
 refused 2 'power of two that divides' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type q8 --kv-rotation 12
-# Halves of a row with their own scales, where one scale for both would lose the smaller half; zero
+# Half rows with their own scales, where one scale for the row would lose the smaller half. Zero
 # points for numbers far from 0.
 for name in halves offset; do
     "$clattn" attend --q halves_q.npy --k $name.npy --v $name.npy --quiet --out $name.o.npy || complain "rows of 64"
@@ -91,13 +92,13 @@ paged() { "$clattn" attend --q x.npy --k pool.npy --v pool.npy --quiet "$@"; }
 paged --block-table table.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages"
 paged --block-table table.npy --page-size 2 --kv-lengths three.npy --out p.npy || complain "--page-size"
 
-# Two sequences in one file equal a mask that separates them.
+# Two sequences in one file equal one sequence with a mask.
 attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
 attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 
-# Several devices, here contexts of one: the same results with every partition. PoCL 3.1 with one
-# thread: src/lib/group/run.c explains why.
+# Several devices, here several contexts on one device: the same results with every partitioning.
+# PoCL 3.1 runs with one thread (see src/lib/group/run.c).
 threads=${POCL_MAX_PTHREAD_COUNT:-}
 export POCL_MAX_PTHREAD_COUNT=1
 attend --devices 0,0 --deal keys --out d.npy --expect o.npy --tolerance 1e-6 || complain "--devices 0,0 --deal keys"
@@ -124,22 +125,22 @@ no 'no effect without --devices' --deal rows
 no 'no such device' --devices 0,7
 refused 2 'one of both' attend --q x.npy --k x.npy --v x.npy --out refused.npy --device 0 --devices 0,0
 refused 2 'is empty' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,
-refused 2 'of one device' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --dropout 0.5 --dropout-mask refused_too.npy
+refused 2 'on one device only' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --dropout 0.5 --dropout-mask refused_too.npy
 refused 2 'cannot be dealt by rows' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --deal rows --dropout 0.5
-refused 2 'partners of its own' bench --devices 0,0 --options
-refused 2 'mpi: is written out' bench -n 8 --mp
-refused 2 'mpi: is written out' bench -n 8 --against --mp
+refused 2 'pairs of its own' bench --devices 0,0 --options
+refused 2 'mpi: must be written in full' bench -n 8 --mp
+refused 2 'mpi: must be written in full' bench -n 8 --against --mp
 refused 2 'no --only or --family' verify --devices 0,0 --only flash
 
 if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_PTHREAD_COUNT; fi
 
-# Sequences with keys in pages, behind a past, and in a cache that receives the last row; a layer of
-# two sentences equals a layer of each.
+# Sequences with keys in pages, after a past, and in a cache that receives the last row. A layer of
+# two sentences equals the layers of each.
 paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
 past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 ||
     complain "a past of sequences"
-# A layer with unit weights: its last row attends to past rows and itself like to all four of a key
-# side, alone and as each of two items.
+# A layer with identity matrices: its last row attends to past rows and itself, which equals all
+# four rows of a key side. With one item and with two.
 eye() { "$clattn" layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --quiet "$@"; }
 eye --x last.npy --y all.npy --attention-weights w_all.npy --out one.npy || complain "layer --y"
 eye --x last_two.npy --y all.npy --out two.npy 2>stderr && complain "layer: two items of one key side"
@@ -170,7 +171,7 @@ refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy
     refused_k.npy
 refused 2 'out-v: has no effect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --out-v refused_too.npy
 
-# A mask as a picture: 21 pairs of 6 rows and 8 keys are causal, and a window leaves 11 of them.
+# A mask as a picture: of 6 rows and 8 keys 21 pairs are causal, and a window leaves 11.
 "$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg |
     grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
     complain "heatmap --mask-mod"
@@ -186,7 +187,7 @@ refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
 "$clattn" heatmap --mask-mod 'j <= k' --n 4 --out wrong.svg 2>stderr && complain "heatmap of a mask_mod that does not compile"
 grep -q "mask_mod: line 1, column 6, 'k'" stderr || complain "heatmap: $(cat stderr)"
 
-# --expect with tolerance 0 requires equal numbers, and it never passes without numbers.
+# --expect: exact with tolerance 0, and an error if nothing is compared.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"
 python3 -c 'b = bytearray(open("o.npy", "rb").read()); b[-4] ^= 1; open("other.npy", "wb").write(b)'
 attend --out again.npy --expect other.npy || complain "one bit is more than 1e-5"
@@ -211,7 +212,7 @@ for command in devices 'devices --json' --help --version 'attend --help' 'heatma
 done
 "$clattn" attend --q x.npy --k x.npy --v x.npy --out again.npy --quiet >&- || complain "nothing to print needs no stdout"
 
-# A check of nothing fails.
+# A check that compared nothing must fail.
 refused_some() { # $1 word, then the arguments: exit status 1, whatever was printed
     word=$1
     shift
@@ -267,7 +268,7 @@ escape=$(printf '\033')
 "$clattn" compare escape_bad.json escape.json 2>&1 | grep -q "$escape" && complain "an error line holds what steers a terminal"
 refused_some 'not in the second' compare two.json same.json --fail-above 5%
 
-# --model reads what the options would say.
+# --model reads these options from config.json.
 model() { # $1 folder, then options
     folder=$1
     shift
@@ -276,7 +277,7 @@ model() { # $1 folder, then options
 }
 for folder in whole sharded parameters linear window no_window capped; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
-# Scaled RoPE: other results, and those of the option.
+# Scaled RoPE: other results than without, and those of the option.
 as_option() { # $1 folder, $2 of the option
     model $1 && complain "--model $1: its scaling changes nothing"
     "$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 \
@@ -288,7 +289,7 @@ as_option yarn yarn,factor=4,original=64,fast=2
 as_option deepseek yarn,factor=4,original=64,fast=2,attention=1.0648216253695715
 as_option llama31 llama3,factor=8,original=64
 as_option dynamic dynamic,factor=2,original=4,length=40
-# A sliding window of 2 keys is the row's own and the one before it.
+# A sliding window of 2 keys: the row's own key and the one before.
 model window2 && complain "a window hides nothing"
 "$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 \
     --window 1,-1 \

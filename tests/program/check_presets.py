@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Layers of published models, with their own heads and options, a reduced width and random weights,
-computed by NumPy in float64 from the fields of their config.json. They are compared with `clattn
-layer --preset` and `--model`. Nothing comes from the program's own tables or reference.   $1 build
-folder
+"""Layers of published models with their own heads and options, but a reduced width and random
+weights. For comparison with `clattn layer --preset` and `--model`, numpy computes them in float64
+from the fields of config.json. Nothing here uses the program's own tables or reference.
+
+   check_presets.py BUILD
 """
 import json, math, os, struct, subprocess, sys, tempfile
 
@@ -14,7 +15,7 @@ except ImportError:
 
 CLATTN = os.path.abspath(os.path.join(sys.argv[1], "clattn"))
 WIDTH = 24
-# The fields of each config.json that define its attention; the width is reduced.
+# The fields of each config.json that concern attention. The width is reduced here.
 CONFIGS = {
     "llama-3.1": dict(model_type="llama", num_attention_heads=32, num_key_value_heads=8, head_dim=128, rope_theta=500000.0,
                       rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -45,7 +46,7 @@ def mscale(factor, m=1.0):
 
 
 def frequencies(c, width):
-    """Radians a position of each pair, and the factor on cosines and sines."""
+    """Radians per position for each pair, and the factor on cosines and sines."""
     base, s = float(c["rope_theta"]), c.get("rope_scaling")
     inv = base ** (-np.arange(0, width, 2, dtype=np.float64) / width)
     kind = s and (s.get("rope_type") or s["type"])
@@ -70,7 +71,7 @@ def frequencies(c, width):
 
 
 def turn(x, c, width):
-    """x [H, N, D]: its first `width` columns by halves."""
+    """Apply RoPE to the first `width` columns of x [H, N, D], in the half layout."""
     inv, amplitude = frequencies(c, width)
     angle = np.arange(x.shape[1], dtype=np.float64)[:, None] * inv[None, :]
     cos, sin = np.cos(angle) * amplitude, np.sin(angle) * amplitude
@@ -87,7 +88,7 @@ def heads_of(x, count):
 
 
 def attend(q, k, v, rows, scale, cap=None, window=None, sinks=None):
-    """Heads one by one; only these rows of the result."""
+    """Attention, one head at a time, and only for these rows."""
     out = np.zeros((len(rows), q.shape[0], v.shape[2]))
     j = np.arange(k.shape[1])[None, :]
     i = np.array(rows)[:, None]
@@ -108,8 +109,8 @@ def attend(q, k, v, rows, scale, cap=None, window=None, sinks=None):
 
 
 def deepseek(c, w, x, rows):
-    """As in its code: a head's rotary columns are last, and pairs are neighbours that are first
-    reordered to halves."""
+    """As in DeepSeek's code: a head's rotary columns come last, and interleaved pairs are first
+    reordered into halves."""
     count, nope, pe = c["num_attention_heads"], c["qk_nope_head_dim"], c["qk_rope_head_dim"]
     def both(m):
         h = heads_of(x @ m.T, count)
@@ -137,7 +138,7 @@ def layer(c, w, x, rows):
 
 
 def weights(c, random):
-    """float32 numbers, as float64. Scores are about 1, and with a cap some are tens."""
+    """Random float32 weights, as float64. Scores are about 1, or tens with a soft cap."""
     count, kv = c["num_attention_heads"], c.get("num_key_value_heads", c["num_attention_heads"])
     size = c.get("head_dim") or c["qk_nope_head_dim"] + c["qk_rope_head_dim"]
     size_v = c.get("v_head_dim", size)
@@ -146,7 +147,7 @@ def weights(c, random):
         return random.standard_normal((rows, columns)) / math.sqrt(columns)
     w = {"wq": louder * matrix(count * size, WIDTH), "wk": matrix(kv * size, WIDTH), "wv": matrix(kv * size_v, WIDTH),
          "wo": matrix(WIDTH, count * size_v)}
-    if c["model_type"] == "deepseek_v3":  # all heads have one rotary key
+    if c["model_type"] == "deepseek_v3":  # all heads share one rotary key
         shared = matrix(c["qk_rope_head_dim"], WIDTH)
         for h in range(count):
             w["wk"][(h + 1) * size - len(shared):(h + 1) * size] = shared
@@ -161,7 +162,7 @@ def weights(c, random):
 
 
 def for_program(c, w):
-    """DeepSeek's heads with their rotary columns first."""
+    """Reorder DeepSeek's heads so that their rotary columns come first."""
     if c["model_type"] != "deepseek_v3":
         return w
     nope, size = c["qk_nope_head_dim"], c["qk_nope_head_dim"] + c["qk_rope_head_dim"]

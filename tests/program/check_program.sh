@@ -1,7 +1,9 @@
 #!/bin/sh
-# The program as a user and as a script see it: two real models' layers, heatmaps, JSON, and every
-# kind of refusal. The exit status is 2 (wrong request) or 1 (the run failed), with one line on
-# stderr, nothing on stdout, and no output file.   $1 build folder
+# The program for users and scripts: layers of two real models, heatmaps, JSON, and refusals of
+# every kind. Their exit status is 2 (wrong request) or 1 (the run failed), with one line on stderr,
+# nothing on stdout and no output file.
+#
+#   check_program.sh BUILD
 set -u
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
@@ -39,8 +41,8 @@ grep -q 'largest difference' stderr || complain "a wrong RoPE base: $(cat stderr
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
 "$clattn" devices --json |
     python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
-# When and how rates were measured. Stored rates are those that were measured before; --measure
-# measures again. The test also finds an engine that works and is not used.
+# When and how rates were measured. Cached rates are the measured ones, and --measure measures
+# again. Also finds an engine that works and is not used.
 for way in first '' --measure; do "$clattn" devices --json ${way#first} >"rates$way.json" || complain "devices --json $way"; done
 echo 'flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64' >eight.txt
 "$clattn" devices --tuned eight.txt >eight.out || complain "devices --tuned"
@@ -56,21 +58,20 @@ for a, b, c in zip(first, second, third):
     assert not c["kept"] and (not c["works"] or c["measured"] >= b["measured"]), (b, c)
 if any(e["works"] and e["name"].startswith("bfloat16") for e in first):
     assert "matrix instructions none found" not in open("eight.out").read()
-    assert "(self-tested; not taken below)" in open("eight.out").read()
+    assert "(self-tested; not used below)" in open("eight.out").read()
 PYTHON
-# PoCL builds each kernel with ld, and ends the process if PATH has none. A command says so in one
-# line, and runs no kernel.
+# PoCL links each kernel with ld, and ends the process if PATH has none. A command must say so in
+# one line, and run no kernel.
 if grep -q 'PoCL' ratesfirst.json; then
     for command in 'bench --case attend-f32-b1-h1-n8-d16-full' 'verify --case attend-f32-b1-h1-n8-d16-full' 'devices --quiet'; do
         env PATH="$work/nothing" POCL_CACHE_DIR="$work/pocl" "$clattn" $command --device cpu --cache-dir off >stdout 2>stderr
         status=$?
         case $command in devices*) want=0 ;; *) want=1 ;; esac
-        [ $status = $want ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'linker ld' stderr ||
+        [ $status = $want ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'kernel with ld' stderr ||
             complain "$command without ld: exit status $status: $(cat stderr)"
     done
 fi
-# Letters of two columns on a terminal: no line is wider than the terminal, and the rows are
-# aligned.
+# Characters of two columns on a terminal: no line exceeds its width, and the rows are aligned.
 printf '<s>\n\344\275\240\345\245\275\n\346\235\261\344\272\254\343\202\277\343\203\257\343\203\274\n\355\225\234\352\265\255\354\226\264\n' >wide.txt
 "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt --out wide.svg &&
     "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt >wide.out || complain "letters of two columns"
@@ -87,8 +88,8 @@ for command in devices attend layer heatmap verify bench tune compare; do
     "$clattn" $command --help | grep -q '^example:\|[Ee]xample' || complain "$command --help has no example"
 done
 
-# PoCL's workers stay on one core each if the process may use all cores, and follow the user's
-# choice if not.
+# PoCL's workers are pinned to one core each if the process may use all cores, and otherwise follow
+# the user's choice.
 workers() { # of which CPUs each thread is, sorted, while a bench runs; looked for at most $1 times
     most=$1
     shift
@@ -110,8 +111,8 @@ if [ "$(nproc)" -ge 2 ] && [ "$(nproc)" = "$(getconf _NPROCESSORS_CONF)" ] && [ 
     [ "$(workers 12 taskset -c 1 "$clattn")" = 1 ] || complain "a process that may use one CPU pins its workers elsewhere"
 fi
 
-# One thread and two return the same bits, also of sums in parts: two heads are fewer than the units
-# of work.
+# One thread and two threads return the same bits, also for partial sums. There are fewer heads than
+# work is partitioned into.
 PYTHONPATH="$OLDPWD/tests/program" python3 - <<'PYTHON'
 from files import npy
 for name, shape in {"q": (1, 2, 300, 16), "k": (1, 2, 700, 16), "v": (1, 2, 700, 16), "g": (1, 2, 300, 16), "x": (1, 300, 32)}.items():
@@ -129,8 +130,8 @@ on_threads() {
 (on_threads 1 && on_threads 2) || complain "one thread and two"
 for result in o q k v l x wq wk wv wo; do cmp -s 1$result.npy 2$result.npy || complain "other bits by two threads: $result"; done
 
-# A long path of a cache folder is used completely, or not at all. PoCL has a cache of its own,
-# which does not support such a path.
+# A long cache folder path is used completely, or not at all. PoCL's own cache does not support such
+# a path.
 long=$work/$(printf '%0200d/%0200d/%0200d/%0200d/%0200d/%0200d' 1 2 3 4 5 6)
 POCL_CACHE_DIR=$work/pocl XDG_CACHE_HOME=$long "$clattn" devices --json >/dev/null && [ -d "$long/clattn" ] ||
     complain "a long cache path: not used"
@@ -143,7 +144,7 @@ set -- --out refused.npy
     complain "attend"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o2.npy --layout bshd --dtype f16 --quiet || complain "attend, BSHD in f16"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o3.npy --scores s.npy --scores-at raw --quiet || complain "attend, scores"
-# The weights that dropout keeps, by the header's definition.
+# The weights that dropout keeps must follow the rule in the header.
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o4.npy --dropout 0.3 --seed 12345678901 --dropout-mask keep.npy --quiet ||
     complain "attend, dropout"
 ! cmp -s o3.npy o4.npy || complain "attend, dropout: changes nothing"
@@ -157,7 +158,7 @@ def words(x, y, z, w):
         x, y, z, w = b >> 32 ^ y ^ k0, b & low, a >> 32 ^ w ^ k1, a & low
         k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
     return x, y, z, w
-# 0.3 as float32, rounded down to a whole number of 2^-32
+# 0.3 as float32, rounded down to a multiple of 2^-32
 want = bytes(word >= 0x4CCCCD00 for b in range(3) for h in range(12) for i in range(24) for quad in range(6)
              for word in words(quad, i, h, b))
 sys.exit(keep != want)
@@ -174,7 +175,7 @@ refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --mods-unchecked
 "$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod '(get_global_id(0), score)' --mods-unchecked >/dev/null ||
     complain "an expression that is not checked"
 refused 2 "'get_global_id'" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'get_global_id(0)'
-# PoCL's compiler has a line of its own on stderr.
+# PoCL's compiler prints its own line on stderr.
 "$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing' --mods-unchecked 2>stderr &&
     complain "an expression that does not compile"
 grep -q '^clattn attend: score_mod:1:9: ' stderr || complain "where an expression does not compile: $(cat stderr)"

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Options that are not complete, have no effect, or would become another request: each is refused
-# with one line and leaves no file.   $1 build folder
+# Options that are not fully understood, have no effect, or would change the meaning of the request
+# are refused with one line, and leave no file.
+#
+#   check_refusals.sh BUILD
 set -u
 . "$PWD/tests/program/options_files.sh"
 attend --out o.npy || complain "attend"
@@ -15,8 +17,8 @@ for text in -1 nan 1e-400 '' x; do no tolerance --tolerance "$text"; done
 refused 2 'needs --expect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --tolerance 0
 refused 2 offset attend --q x.npy --k x.npy --v x.npy --out refused.npy --causal offset --offset 2147483648
 refused 2 'milliseconds' bench --case plain --max-ms 1e-400
-refused 2 'has its own cases' verify --pairs --case plain
-refused 2 'has its own cases' verify --pairs --only unfused/plain
+refused 2 'makes its own cases' verify --pairs --case plain
+refused 2 'makes its own cases' verify --pairs --only unfused/plain
 refused 2 'no effect without --pairs' verify --share 0/4 --case plain
 for text in 4/4 -1/4 1 1/0 1/4x; do refused 2 'K/N is needed' verify --pairs --share "$text"; done
 refused 2 'whole number' bench --case plain --repeat 5x
@@ -32,21 +34,21 @@ no_rope 'i32 or i64' --positions slopes2.npy
 for text in 1,2 1,2,x 1,2,3,4 1,2,-1 1,2,1,; do no_rope 'three numbers' --positions axes.npy --rope-sections "$text"; done
 no_rope 'their sum must be' --positions axes.npy --rope-sections 1,2,3
 
-# Without effect, or two of which only one can be used.
+# Options without effect, and options that exclude each other.
 refused 2 'too many' --version attend
 refused 2 'no command' help nonesuch
 no 'given twice' --q x.npy
 no 'without --scores' --scores-at raw
 no 'without --dropout' --seed 5
 no 'without --dropout' --dropout-mask keep.npy
-no 'no effect here' --align bottom-right
+no 'align: has no effect' --align bottom-right
 refused 2 'given twice' attend --q x.npy --k x.npy --v x.npy --out refused.npy --scale 1 --scale 2
 refused 2 'given twice' bench -d 64 -d 128
 refused 2 'its value is empty' devices --device ''
-no 'is no folder' --cache-dir x.npy
+no 'is not a folder' --cache-dir x.npy
 no 'cannot be written' --cache-dir no/folder
-no 'off keeps nothing; ./none is' --cache-dir none
-no 'off keeps nothing' --cache-dir 0
+no 'off disables the cache; ./none is' --cache-dir none
+no 'off disables the cache' --cache-dir 0
 [ ! -e none ] || complain "--cache-dir none made a folder"
 refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
@@ -59,12 +61,12 @@ stored 'has no effect without a --kv-type' q4_0 --kv-zeros ''
 no 'has no effect without a --kv-type' --kv-group 32
 refused 2 'one is accepted' verify --only flash/plain --case plain
 refused 2 'one of both' verify --backward --only flash
-refused 2 'took no case: of decode_portable' verify --only decode --family flash
-refused 2 'took no case' verify --family nonesuch --case plain
+refused 2 'ran no case: one of decode_portable' verify --only decode --family flash
+refused 2 'ran no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --tuned off
 refused 2 'linear case' tune --projection --case plain
 
-# The place of keys.
+# Storage of keys.
 no 'prefix-v: needs --prefix-k' --prefix-v past.npy
 refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy \
     --past-v past.npy
@@ -86,8 +88,7 @@ done
 refused 2 'nothing would be compared' attend --q none.npy --k none.npy --v none.npy --out refused.npy --expect none.npy
 refused 2 'expect: has shape' attend --q x.npy --k x.npy --v x.npy --out refused.npy --expect slopes.npy
 
-# Outputs are checked before any work, each needs its own file, and stdout must accept what is
-# written.
+# Outputs are checked before any work. Each needs its own file, and stdout must accept its data.
 for path in no/o.npy . x.npy/o.npy ''; do
     refused 2 out attend --q missing.npy --k x.npy --v x.npy --out "$path"
     refused 2 save bench --save "$path"
@@ -97,7 +98,8 @@ refused 2 'no/w.npy' layer --x missing.npy --heads 1 --out refused.npy --attenti
 refused 2 'file of --out' attend --q x.npy --k x.npy --v x.npy --out refused.npy --lse ./refused.npy
 refused 2 'file of --weights' attend --q x.npy --k x.npy --v x.npy --out refused.npy --weights later.npy --scores link.npy
 
-# The names of a layer's tensors are not enough if they do not say how the model attends.
+# With tensor names alone, a layer belongs to another model if names do not determine how it
+# attends.
 by_names() { # $1 word, then options
     word=$1
     shift
@@ -113,7 +115,7 @@ by_names 'for --model' --causal none --rope none --layer 0
 by_names 'block: needs --model DIR' --causal top-left --rope half --rope-base 100000 --block
 refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal \
     none --rope none
-# Tensors of other schemes, small: [3E, E] with E = 4, and tensors that a scheme does not know.
+# Small tensors of other naming schemes: [3E, E] with E = 4, and unsupported tensors.
 torch() { # $1 word, then options
     word=$1
     shift
@@ -156,22 +158,22 @@ no_model() { # $1 word, $2 folder, then options
     shift 2
     refused 2 "$word" layer --model "$folder" --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
 }
-no_model 'tells of' heads --layer 0
-no_model 'tells of' head_dim --layer 0
+no_model 'config.json needs .' heads --layer 0
+no_model 'config.json needs .' head_dim --layer 0
 no_model 'model_type' type --layer 0
-no_model 'tells of a q-norm' norm --layer 0
+no_model 'needs a q-norm' norm --layer 0
 no_model 'rms_norm_eps' no_epsilon --layer 0
-no_model 'tells of learned sinks' sinks --layer 0
+no_model 'needs learned sinks' sinks --layer 0
 no_model 'preset: is not for --model' whole --layer 0 --preset qwen3
 no_model 'norm: is not for --model' whole --layer 0 --norm heads
 no_model 'low_freq_factor' llama3 --layer 0
 no_model 'use_bidirectional_attention' stranger --layer 0
-no_model 'tells of a bq' bias --layer 0
+no_model 'needs a bq' bias --layer 0
 no_model 'num_attention_heads' text --layer 0
 no_model 'num_attention_heads' no_heads --layer 0
 no_model 'neither' no_weights --layer 0
-for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is no plain name' shard$n --layer 0; done
-# An output is never an input, by any path or link, of any command.
+for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is not a plain name' shard$n --layer 0; done
+# An output must never be an input, by any path or link, in any command.
 mkdir sub linked
 cp x.npy sub/in.npy; cp "$smollm2" sub/in.safetensors; cp t.npy tokens.txt
 ln -s "$PWD/sub" linked/sub; ln -s sub/in.npy in_link.npy; ln -s in_link.npy in_twice.npy
@@ -207,8 +209,9 @@ no_model 'heads: is not for --model' whole --layer 0 --heads 9
 no_model 'causal: is not for --model' whole --layer 0 --causal none
 no_model 'wq: is not for --model' whole --layer 0 --wq k
 
-# Words that users of torch, FlashAttention, ONNX, NumPy and other programs try: the line names
-# clattn's option. Each row has the arguments and, behind the bar, the required word of the line.
+# Words that users of torch, FlashAttention, ONNX, numpy and other programs try. The error names the
+# intended option. Each row has the arguments and, after the bar, the text that the error must
+# contain.
 while IFS='|' read -r arguments word; do
     # shellcheck disable=SC2086
     refused 2 "$word" $arguments
@@ -235,7 +238,7 @@ attend --s_aux a.npy|mean --sinks?
 attend --learnable-sink a.npy|mean --sinks?
 attend --cu-seqlens-q a.npy|mean --cu-seqlens?
 attend --cu_seqlens_k a.npy|mean --cu-seqlens-kv?
-attend --max-seqlen-q 3|it is found from --cu-seqlens
+attend --max-seqlen-q 3|--cu-seqlens FILE determines it
 attend --cache-seqlens a.npy|mean --kv-lengths?
 attend --seqused_k a.npy|mean --kv-lengths?
 attend --nonpad-kv-seqlen a.npy|mean --kv-lengths?
@@ -302,7 +305,7 @@ attend --deterministic|always deterministic
 attend --threads 2|POCL_MAX_PTHREAD_COUNT
 attend --kv_type q8|mean --kv-type?
 attend --rope_bsae 1|mean --rope-base?
-attend --drop 1|--dropout: one must be written out
+attend --drop 1|--dropout: one must be written in full
 attend --json=1|is a switch, which takes no value
 attend --causal true|top-left is torch's is_causal=True, bottom-right FlashAttention's
 attend --causal 1|top-left is torch's
@@ -342,7 +345,7 @@ no 'bias: holds i32: floats are needed' --bias moved.npy
 no "'and': is no word of an expression: write &&" --mask-mod 'i and j'
 no "'or': is no word of an expression: write ||" --score-mod '(i or j) * score'
 no "'kv_idx': is no word of an expression: write j" --mask-mod 'kv_idx < 3'
-# Spellings of types that every option accepts; types that only some accept.
+# Spellings of types that all options accept, and types that only other libraries have.
 attend --out f16.npy --dtype f16 || complain "--dtype f16"
 for type in fp16 half float16 FP16 torch.float16; do
     attend --out o16.npy --dtype $type && cmp -s o16.npy f16.npy || complain "--dtype $type"
@@ -351,8 +354,8 @@ for type in fp32 float float32 bf16 bfloat16; do attend --out o16.npy --dtype $t
 for type in half int8 fp8_e4m3 bfloat16; do attend --out o16.npy --kv-type $type --v-type $type || complain "--kv-type $type"; done
 "$clattn" bench -n 8 -d 8 --heads 1 --dtype half,float --max-ms 1 --check off --limits off --cache-dir off -o csv >o.csv &&
     grep -q attend-f16 o.csv && grep -q attend-f32 o.csv || complain "bench --dtype half,float"
-# A cache folder that cannot be written is one line, and no failure. PoCL's own cache is elsewhere:
-# without one it has no device.
+# A cache folder that cannot be written leads to one line and no failure. PoCL's cache is elsewhere,
+# because without one PoCL has no device.
 : >plain_file
 POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/pocl}
 export POCL_CACHE_DIR

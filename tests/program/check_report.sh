@@ -1,16 +1,17 @@
 #!/bin/sh
-# clattn report: the page has every case, ratio and head of its files, is well formed, contains no
-# markup from names, and uses no network. An edited file of bench --submit is refused. In a browser,
-# if there is one, columns sort and filters filter. The page is readable in the dark and at 360
-# pixels. $1 is the build folder, $2 "quick": the parts without device and browser.
+# `clattn report`: the page has every case, ratio and head of its files, is well formed, escapes all
+# names, and loads nothing from a network. An edited file of bench --submit is refused. If a browser
+# is available, columns sort, filters work, and the page is readable in dark mode and at 360 pixels.
+#
+#   check_report.sh BUILD [quick]     quick: only what needs no device and no browser
 set -u
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$OLDPWD/tests/program/refused.sh"
-# Submissions of two devices, the second hostile, sealed by the rule of docs/program.md; and edited
-# ones.
+# Submissions of two devices, the second with hostile names, sealed by the rule in docs/program.md.
+# Also the result of editing one.
 cat >submission.py <<'PYTHON'
 import hashlib, json
 def plain(x):
@@ -60,8 +61,8 @@ for name in edited sealed bare; do
     refused 2 "$name.json: its sha256" report gpu.json $name.json --out refused.npy
     refused 2 'changed after' compare gpu.json $name.json
 done
-refused 2 'no -n beside' bench -n 9 --submit refused.npy.json
-refused 2 'no --check beside' bench --submit out.json --check off
+refused 2 'no -n with it' bench -n 9 --submit refused.npy.json
+refused 2 'no --check with it' bench --submit out.json --check off
 refused 2 'in .json' bench --submit out.csv
 refused 2 'No such file' bench --submit no/folder.json
 refused 2 'lists of one value' bench -n 9 --against '--submit out.json'
@@ -81,14 +82,14 @@ page.feed(text), page.close()
 names, said = [tag for tag, _ in tags], "".join(words)
 assert not open_ and names.count("script") == 1 and "img" not in names and not any("onclick" in a or "onerror" in a for _, a in tags)
 assert "<img src=x onerror=alert(1)>\" onclick=\"x" in said and "no <kernel>" in said and "Pl\u00e4tform?" in said
-assert text.count("its hash fits") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
+assert text.count("its hash is right") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
 marks = [a for tag, a in tags if "data-op" in a]
 # cases, points, ratios
 assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks)
 assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said
 assert said.count(" of reading 33.6 MB (L3)") == 3 and said.count("contradict each other: FMA & <loads>.") == 2 * 2 and ", AMX <bfloat16> 5000.0" in said
-# The summary and the table precede all pictures, which scale. Each point is a link to its row, with
-# its number and its case in words.
+# The summary and the table come before all pictures, and pictures scale. Each point is a link to
+# its row, and has its number and its case as text.
 places = [text.index(x) for x in ('id="summary"', 'id="cases"', 'id="ratios"', 'id="devices"', '<svg class="roofline"')]
 assert places == sorted(places) and not any("width" in a for tag, a in tags if tag == "svg" and a["class"] != "plain"), places
 rows = {a["id"]: a["data-name"] for tag, a in tags if tag == "tr" and "id" in a}
@@ -108,7 +109,7 @@ run() { "$clattn" bench --max-ms 5 --cache-dir kernels --quiet "$@" || complain 
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save first.json
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save second.json
 run --op decode --n-kv 40 -d 16 --heads 2 --save third.json
-# The real set: its cases, all samples, and the hash by the documented rule.
+# A real submission: its cases, all samples, and the hash by the documented rule.
 "$clattn" bench --submit real.json --max-ms 5 --cache-dir kernels --json >told.json || complain "bench --submit"
 python3 -B - <<'PYTHON' || bad=1
 import json, re
@@ -124,7 +125,7 @@ assert len(real["rows"]) == 16 * len(real["devices"]) and len(cases) == 16 and {
 assert all(row["status"] != "fail" and (row["status"] != "ok" or row["samples_ns"]) for row in real["rows"])
 PYTHON
 "$clattn" report real.json gpu.json --out real.html || complain "report of real.json"
-# Ended after its first case.
+# A run that is interrupted after its first case.
 env --default-signal=INT "$clattn" bench --submit stopped.json --max-ms 5 --cache-dir cold --quiet --verbose 2>stopped.txt &
 stopped=$!
 while kill -0 $stopped 2>/dev/null && ! grep -qs ' kernel .* built in ' stopped.txt; do sleep 0.2; done
@@ -150,7 +151,7 @@ PYTHON
 python3 - <<'PYTHON' || bad=1
 import html.parser, json, re
 class Page(html.parser.HTMLParser):
-    empty = {"meta", "rect", "input"} # of HTML; SVG's shapes close themselves or contain a title
+    empty = {"meta", "rect", "input"} # of HTML; SVG shapes close themselves or contain a title
     def __init__(self, name):
         super().__init__(convert_charrefs=True)
         self.open, self.tags, self.words, self.name = [], [], [], name
@@ -206,7 +207,7 @@ while at < len(data):
     at += size + 12
 assert len(set(zlib.decompress(pixels))) > 50, "an empty picture"
 PYTHON
-    # The pages in frames of 1280, 390 and 360 pixels, inspected from outside; light, then dark.
+    # The pages in frames of 1280, 390 and 360 pixels, examined by a script: light, then dark.
     cat >ask.js <<'JS'
 const luminance = c => c.match(/\d+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
     .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
@@ -282,7 +283,7 @@ for told in light, dark:
         assert t["cut"] == 0 and t["table_first"] and t["wide"] <= width and 0 < t["told"] <= width, (name, t["cut"], t["wide"], t["told"])
         assert t["charts"] and all(0 <= left and right <= width and wide >= min(480, width) * 0.8 for left, right, wide in t["charts"]), (name, t["charts"])
         assert len(t["tips"]) == 9 and all(tip == [0, 1, True, 0] for tip in t["tips"]), (name, t["tips"])
-    # of three files, of which two are one: cases and ratios; points; devices
+    # three files, two of them equal: cases and ratios; points; devices
     for name in "wide", "narrow", "small":
         t = told[name]
         assert t["all"] == ["12 of 12 cases", 12 + 3, 9, 3] and t["choices"] == ["all", "cpu", "gpu"], (t["all"], t["choices"])

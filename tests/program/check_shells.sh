@@ -1,7 +1,9 @@
 #!/bin/sh
-# Output of the option tables. Help has at most 100 columns and an example. Mistyped names have
-# suggestions. groff formats manual pages without a warning, and completions work in each installed
-# shell.   $1 build folder
+# Texts generated from the tables of options. Help fits 100 columns and has an example, mistyped
+# names have suggestions, and groff formats the manual pages without a warning. Completions work in
+# each installed shell.
+#
+#   check_shells.sh BUILD
 set -u
 build=$PWD/$1 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -36,7 +38,7 @@ done
 for word in --version -V version; do [ "$("$clattn" $word)" = "clattn $("$clattn" --version | cut -d ' ' -f 2)" ] || complain "clattn $word"; done
 "$clattn" layer --help | grep -q 'also --qk-norm' || complain "layer --help does not name --qk-norm"
 
-# bash: its suggestions for the words so far.
+# bash: returns the completions for the words so far.
 "$clattn" completion bash >clattn.bash || complain "completion bash"
 offers() { # WORDS...
     bash -c '. ./clattn.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _clattn; echo "${COMPREPLY[*]}"' bash "$@"

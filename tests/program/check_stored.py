@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""`clattn layer` over matrices of 8 and 4 bits: files with scales, as compressed-tensors and
-transformers write them, compared with the same layer of floats by NumPy. Also --weight-type
-compared with NumPy's rounding, and refusals.  $1 build folder
+"""`clattn layer` with matrices of 8 and 4 bits. Files with separate scales, as compressed-tensors
+and transformers write them, are compared with the same layer of floats, converted by numpy.
+--weight-type is compared with numpy's rounding. Also refused files.
+
+   check_stored.py BUILD
 """
 import json, math, os, subprocess, sys, tempfile
 
@@ -19,12 +21,12 @@ TYPES = {"<f4": "F32", "<f2": "F16", "<i4": "I32", "<i8": "I64", "|i1": "I8"}
 random = np.random.default_rng(11)
 counted = 0
 os.chdir(tempfile.mkdtemp())
-# no cache folder: each command is independent
+# no cache folder, so that commands are independent
 os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
 
 
 class Typed:
-    """Numbers of types that NumPy lacks: their bits, and the file's name of the type."""
+    """Numbers of a type that numpy lacks: their bits, and the file's name of the type."""
     def __init__(self, bits, dtype):
         self.bits, self.dtype, self.shape = bits, dtype, bits.shape
 
@@ -78,13 +80,13 @@ kinds = {
 
 
 def in_groups(w, scale):
-    """A scale, or a zero point, for each number."""
+    """Expand scales or zero points to one for each number."""
     return np.repeat(scale, w.shape[1] // scale.shape[1], 1)
 
 
 def pack(codes, bits, axis):
-    """Unsigned numbers in words of 32 bits, the first in the lowest bits, like compressed-tensors'
-    pack_to_int32."""
+    """Pack non-negative numbers into 32-bit words, the first in the lowest bits, like
+    compressed-tensors' pack_to_int32."""
     codes = codes.T if axis == 0 else codes
     each = 32 // bits
     codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % each))).reshape(len(codes), -1, each).astype(np.uint32)
@@ -93,7 +95,8 @@ def pack(codes, bits, axis):
 
 
 def signed(name, w, group, bits=8, scale_of=lambda s: (s, s)):
-    """Codes and scales of w without zero points: the numbers as floats, and the file's tensors."""
+    """Codes and scales of w without zero points. Returns the numbers as floats, and the file's
+    tensors."""
     most = 2 ** (bits - 1) - 1
     exact = np.abs(w.reshape(len(w), -1, group)).max(-1) / most
     scale, stored = scale_of(exact.astype(np.float32))
@@ -161,7 +164,7 @@ def packed_zeros(bits):
 
 
 def f8_of(exponent_bits):
-    """All numbers of a float8 by their bits; NaN and infinities are NaN."""
+    """The values of all float8 codes. NaN and infinities are NaN."""
     bits, bias, digits = np.arange(256), 2 ** (exponent_bits - 1) - 1, 7 - exponent_bits
     exponent, fraction = bits >> digits & 2 ** exponent_bits - 1, (bits & 2 ** digits - 1) / 2 ** digits
     value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
@@ -191,11 +194,13 @@ ways = {"i8, a scale a row": i8_rows, "i8, one scale": i8_one, "i8, one scale an
 folders = {}
 # of the second kind, whose matrices share tensors
 some = "i8, a scale a row", "4 bits in words, zero points", "f8e4m3, a scale a square"
+# not by default: other suites and the calls below have their parts
+others = "i8, one scale", "8 bits in words", "f8e5m2"
 thorough = os.environ.get("CLATTN_THOROUGH", "off") != "off"
 for kind, matrices in kinds.items():
     config = dict(shared, model_type=kind)
     for way, make in ways.items():
-        if kind == "phi3" and way not in some and not thorough:
+        if not thorough and (way in others or (kind == "phi3" and way not in some)):
             continue
         floats, stored = dict(norms), dict(norms)
         for name, w in matrices.items():
@@ -221,7 +226,7 @@ for kind, matrices in kinds.items():
         near(f"{kind}, --weight-type {type}, of floats", got, exact, most)
         assert (got != exact).any(), f"--weight-type {type} changes nothing"
 
-# A file without a model's folder, whose tensors are named.
+# A single file whose tensors are named by options.
 config, stored = folders["llama, 4 bits in words, zero points"]
 folder = folder_of("named", config, stored)
 ends = ["--x", "x.npy", "--out", "out.npy", "--quiet", "--projection", "native"]
@@ -231,14 +236,14 @@ want = np.load("out.npy")[0]
 assert subprocess.run([CLATTN, "layer", "--weights", folder + "/model.safetensors", "--names", "llama:" + PATH + "self_attn", *told, *ends]).returncode == 0
 near("by names", np.load("out.npy")[0], want, 1e-30)
 
-# The size of a group or square: four equal matrices, by their names, with and without a config.json
-# beside the file.
+# How many numbers share one scale. Four equal matrices, selected by name, with and without a
+# config.json beside the file.
 F8, INVERSE, SCALE = f8_of(4), "_scale_inv", "_scale"
 
 
 def four(config, width, matrix, name="{}", options=()):
-    """The result of a layer, or its error: `matrix` has the tensors of each by the suffix of the
-    matrix' name."""
+    """Returns the result of a layer, or its error. `matrix` has the tensors of each matrix, by the
+    suffix after its name."""
     names = {one: name.format(one) for one in "qkvo"}
     folder_of("beside", config, {names[one] + key: value for one in names for key, value in matrix.items()})
     if config is None:
@@ -251,8 +256,8 @@ def four(config, width, matrix, name="{}", options=()):
 
 
 def right(what, codes, ending, scales, square, config=None, zero=0, name="{}", **packed):
-    """`codes` minus `zero`, with one scale for each `square`, compared with floats; `packed`: the
-    file's tensors in place of the codes."""
+    """Compare `codes` minus `zero`, with one scale per `square`, with floats. `packed`: the file's
+    tensors instead of the codes."""
     each = np.repeat(np.repeat(scales.astype(np.float64), square[0], 0), square[1], 1)[:codes.shape[0], :codes.shape[1]]
     w = each * (F8[codes.bits] if isinstance(codes, Typed) else codes.astype(np.float64) - zero)
     got = four(config, len(w), {ending: scales, **(packed if "_packed" in packed else {"": codes, **packed})}, name)
@@ -281,7 +286,7 @@ def int8(rows, columns):
 
 
 def hollow(dtype, *shape):
-    """A tensor of no bytes, also with sizes that NumPy refuses."""
+    """A tensor without data, also with sizes that numpy refuses."""
     none = Typed(np.zeros(0, np.uint8), dtype)
     none.shape = shape
     return none
@@ -325,7 +330,7 @@ want = four(None, 64, plain, "", options)
 near("biases behind a prefix of 600 letters", four(None, 64, {prefix + "." + key: value for key, value in plain.items()}, "", [*options[:-1], "llama:" + prefix]), want, 1e-30)
 assert abs(want).max() > 1, "the biases change nothing"
 
-# The same for a model's folder in two shards, and for a whole block.
+# The same with a model folder of two shards, and with a complete block.
 floats, shards = dict(norms), [dict(norms), {}]
 for number, (name, w) in enumerate(kinds["llama"].items()):
     codes, scales = float8(*w.shape), scales_of(-(-w.shape[0] // 64), -(-w.shape[1] // 64))
@@ -386,9 +391,9 @@ def changed(more, without=()):
 
 refused("no scale", f"{gate}: is of i8, and the file has no {gate}_scale", changed({}, [gate + "_scale"]))
 refused("order", "groups of numbers in another order", changed({gate + "_g_idx": np.zeros(WIDTH, "<i4")}))
-refused("scales", "shape [5, 1]: needed is one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
+refused("scales", "shape [5, 1]: float scales are needed, one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
 refused("scales of integers", "is of type i32", changed({gate + "_scale": np.ones((HIDDEN, 1), "<i4")}))
-refused("zero points", "shape [5, 1]: needed is one in all", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
+refused("zero points", "shape [5, 1]: float scales are needed, one in all", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
 refused("groups of zero points", "there are 192 for 96 scales", changed({gate + "_zero_point": np.ones((HIDDEN, 2), "|i1")}))
 refused("zero points as floats", "holds f32: i8, or words", changed({gate + "_zero_point": np.ones((HIDDEN, 1), "<f4")}))
 refused("a norm of i8", "holds i8", changed({PATH + "input_layernorm.weight": np.ones(WIDTH, "|i1")}))

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Tuned rows from clattn tune to a session: the printed rows, the stored rows and their device,
-# --tuned; cases by a file; and two interleaved settings.   $1 build folder
+# Tuned rows from `clattn tune` to a session: what is printed, what is stored and for which device,
+# --tuned, cases from a file, and two settings measured interleaved.
+#
+#   check_tune.sh BUILD
 set -eu
 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -20,12 +22,12 @@ refused() { # WORD ARGUMENTS...
 kernel() { "$clattn" bench --case $case --max-ms 1 --limits off --cache-dir kept -o csv "$@" >table 2>stderr ||
     fail "bench $*: $(cat stderr)"; sed -n 2p table | cut -d , -f 5 | tr -d '"'; }
 
-# A row by hand, by clattn.h and the names of tune --help, runs its kernel on any device.
+# A hand-written row, as in clattn.h and tune --help, runs its kernel on any device.
 "$clattn" tune --help | grep -q '"flash_tiles :"' || fail "tune --help names no row by hand"
 printf '# by hand\nflash_tiles d=1..128 type=f32 nq=.. : # no knobs\n' >by_hand.txt
 [ "$(kernel --tuned by_hand.txt)" = flash_tiles ] || fail "a row by hand is not taken: $(cat table)"
 
-# A row is compared with the shipped one. The stored file names device, driver and version.
+# A found row is compared with the shipped rows. The stored file names device, driver and version.
 "$clattn" tune --case $case --quick --keep on --cache-dir kept --out rows.txt >printed 2>said || fail "tune: $(cat said)"
 cmp -s printed rows.txt || fail "tune --out differs from what was printed"
 grep -q "^[a-z_]* .*type=f32 nq=70..70 : .*  # [0-9]* GFLOP/s, .*what is shipped" rows.txt || fail "tune printed: $(cat rows.txt)"
@@ -39,7 +41,7 @@ rm -f kept/tuned-*
 "$clattn" tune --case $case --quick --quiet --cache-dir kept >printed && [ -s printed ] || fail "tune --quiet prints no row"
 if ls kept/tuned-* 2>/dev/null; then fail "tune --case keeps rows unasked"; fi
 
-# Stored rows are used only by this device, driver and version. Broken ones are ignored.
+# Stored rows are used only with the same device, driver and version. Damaged files are ignored.
 shipped=$(kernel)
 [ "$shipped" != flash ] || fail "the shipped kernel is the one that the rows ask for"
 head=$(head -n 1 rows.txt)
@@ -64,7 +66,7 @@ refused 'No such file' bench --case $case --tuned absent.txt --cache-dir off
 refused 'no effect' tune --tuned mine.txt
 refused 'no effect' verify --tuned mine.txt
 
-# Cases by a file, and more runs before the first that counts.
+# Cases from a file, and more warm-up runs.
 printf '# two of them\n%s\n\n  %s # and this\n' $case attend-f32-b1-h2-n9-d64-causal >cases.txt
 "$clattn" bench --batch cases.txt --warmup 3 --max-ms 1 --limits off --cache-dir kept -o csv >table
 [ "$(wc -l <table)" = 3 ] && grep -q n9-d64-causal table || fail "--batch: $(cat table)"
@@ -73,7 +75,7 @@ refused 'names no case' bench --batch empty.txt
 refused 'one is accepted' bench --batch cases.txt --case $case
 refused 'whole number' bench --warmup 0
 
-# Interleaved: the ratio is the other's time divided by this one's.
+# Interleaved: the ratio is the other setting's time divided by this one's.
 "$clattn" bench --case $case --against '--tuned mine.txt' --max-ms 500 --limits off --cache-dir kept --save pair.json >pair.md
 grep -q "| $case | $shipped | .* | the same | flash | " pair.md || fail "--against: $(cat pair.md)"
 python3 - <<'PYTHON'
@@ -82,7 +84,7 @@ row = json.load(open("pair.json"))["rows"][0]
 assert row["against"] == "--tuned mine.txt" and row["against_kernel"] == "flash" and row["against_ns"] > 0, row
 assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"], row
 assert row["verdict"] in ("same", "faster", "slower", "inconclusive") and row["error_nmse"] < 1e-9, row
-# The portable tile needs several times the time of a kernel for lanes, so an inverted ratio is far
+# The portable tile is several times slower than a lanes kernel, so an inverted ratio would be far
 # from that of the medians.
 assert 1 / 3 < row["ratio"] / (row["against_ns"] / row["time_ns"]) < 3, row
 PYTHON

@@ -1,11 +1,13 @@
 #!/bin/sh
-# clattn verify: the hard cases in the kernel variants that the device suites rarely run; with
-# CLATTN_THOROUGH=on in all. Other suites have the other variants: case the kernel of the planner
-# and unfused, linear and layer linear-lanes, hostile most of the rest. The emulation of matrix
-# engines may be unoptimised (driver.sh). An optimiser's effect on it proves nothing about the
-# engines.
-#   $1 build folder; $2 half: without decode-rows-16, which guard pages also run, without
-#   linear-tiles, which Oclgrind runs, and with the emulation unoptimised
+# `clattn verify`: the hard cases with the kernel variants that device suites cover least, or with
+# all variants if CLATTN_THOROUGH=on. The suite `case` has the planner's choice and unfused, and the
+# suites linear and layer have linear-lanes. The suites hostile run with most variants.
+#
+#   check_verify.sh BUILD [half]
+#
+# half: without decode-rows-16, which the suite `pages` also runs, and without linear-tiles, which
+# Oclgrind runs. Emulations of matrix engines are compiled unoptimised (driver.sh), because
+# optimising them tests nothing about the engines.
 set -eu
 clattn=$1/clattn
 [ "${CLATTN_THOROUGH:-off}" = off ] || exec "$clattn" verify --cache-dir off

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A newcomer's walk: run every command line of the README and of docs, and every example of --help,
-in a folder with files of the names that it uses. Commands of minutes run with short measurements,
-and with 1,024 rows in place of 4,096. The script prints what it ran.   $1 build folder
+"""The steps of a newcomer. Every command line of README and docs, and every example of --help, runs
+as written, in a folder with files of the names that it uses. Slow commands run with shorter
+measurements, and with 32 rows instead of each 1,024. Prints what was run.
+
+   check_walk.py BUILD
 """
 import glob, json, os, re, shutil, subprocess, sys, tempfile
 
@@ -14,19 +16,19 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
-# Commands with few rows compile unoptimised (driver.sh).
+# Settings that compile kernels unoptimised (driver.sh).
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
-# Commands of minutes, and the options that make them run in seconds. check_bench.sh has compiled
-# the kernels of the cases.
+# Options that shorten slow commands. The cases use kernels that check_bench.sh has compiled.
 CUT = {"bench": "--max-ms 1 --check off --limits off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
+       "doctor": "--only flash,unfused",  # check_doctor.sh runs every family
        "tune": "--quick --case attend-f16-b1-h2-n9-d16-full --cache-dir off"}
 
 
 def run(line, cut=""):
     whole = f"{line} {cut}".strip()
     done = subprocess.run(["bash", "-c", "set -o pipefail; " + whole], capture_output=True, text=True, timeout=600,
-                          env={**environment, **({} if "1k" in line else plain)})
+                          env={**environment, **plain})
     if done.returncode == 0:
         print(f"ran: {whole}")
         return True
@@ -35,7 +37,7 @@ def run(line, cut=""):
 
 
 def prepare(line):
-    """The inputs that the line names, with the shapes of its model."""
+    """Create the input files that the line names, with the shapes of its model."""
     for name in "q", "k", "v", "dout":
         npy(name + ".npy", (1, 2, 8, 16))
     shutil.copy(data + "/minilm_layer0_weights.npy", "weights.npy")
@@ -61,20 +63,22 @@ def prepare(line):
 
 
 def left_to(page):
-    """Another check of the page's snippets, tests/*/check_PAGE.*, or None."""
+    """Returns another check of the page's snippets, tests/*/check_PAGE.*, or None."""
     checks = glob.glob(f"{top}/tests/*/check_{os.path.basename(page)[:-3]}.*")
     return next((x for x in sorted(checks) if "docs/" + os.path.basename(page) in open(x, encoding="utf-8").read()), None)
 
 
 def lines_of(snippet):
-    """The commands of a fence, each on a line of its own."""
+    """The commands of a fenced block, each on one line."""
     return [x for x in (re.sub(r"\s+", " ", line).strip() for line in snippet.replace("\\\n", " ").splitlines()) if x]
 
 
 def shortened(line):
-    """The line, and the options that make it run in seconds."""
+    """Returns the line, and options that shorten it to seconds."""
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(f"{command} --submit" if "--submit" in line else command, "")
+    if "--only" in line and command == "doctor":
+        cut = ""
     if "--family" in line:
         cut = "--case plain --cache-dir off"
     if "--pairs" in line:
@@ -89,12 +93,12 @@ def shortened(line):
         line = line.replace("man -l -", "cat")
     if line == "clattn bench":
         cut += " -n 64"
-    return line.replace("4k", "1k"), cut  # with 4,096 rows a call needs a second
+    return re.sub(r"\b(\d+)k\b", lambda size: str(32 * int(size[1])), line.replace(" 512,", " 16,")), cut
 
 
 def check_table():
-    """The README's block has the columns of a bench, and rows that name their limit like a bench.
-    """
+    """The README's block has the columns of a bench's output, and its rows name limits as a bench
+    does."""
     done = subprocess.run("clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --cache-dir off -o md 2>/dev/null", shell=True, capture_output=True,
                           text=True, check=True, env={**environment, **plain})
     printed = [x for x in done.stdout.splitlines() if x.startswith("|")]

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""A long call on a terminal shows its progress. Ctrl-C ends it between two slices, and leaves no
-output file. Without a terminal there is no progress.   $1 the program
+"""A long call on a terminal prints its progress. Ctrl-C ends it between two slices, and leaves no
+output file. Without a terminal no progress is printed.
+
+   check_watch.py PROGRAM
 """
 import os
 import pty
@@ -11,7 +13,7 @@ import sys
 import tempfile
 
 ROWS, HEADS, SIZE = 8192, 4, 64
-# An unoptimised kernel (driver.sh) would need half a minute.
+# With unoptimised kernels (driver.sh) the call would last half a minute.
 OPTIMISED = {name: value for name, value in os.environ.items() if name != "POCL_EXTRA_BUILD_FLAGS"}
 
 
@@ -24,8 +26,8 @@ def write_zeros(path):
 
 
 def attend(program, folder, interrupt):
-    """The program's output on a terminal, and its exit status. Sends Ctrl-C after the first
-    progress."""
+    """Returns the output on a terminal and the exit status. Sends Ctrl-C once some progress was
+    printed."""
     terminal, its_side = pty.openpty()
     x, out = os.path.join(folder, "x.npy"), os.path.join(folder, "out.npy")
     run = subprocess.Popen([program, "attend", "--q", x, "--k", x, "--v", x, "--out", out, "--cache-dir", folder],
@@ -35,7 +37,7 @@ def attend(program, folder, interrupt):
     while select.select([terminal], [], [], 120)[0]:
         try:
             part = os.read(terminal, 1000)
-        except OSError:  # the other side is closed
+        except OSError:  # the process closed its side
             break
         if not part:
             break
@@ -48,7 +50,7 @@ def attend(program, folder, interrupt):
 
 
 def main():
-    # a shell that runs this in the background ignores SIGINT, and so would the program
+    # A shell that runs this in the background ignores SIGINT. Restore it, also for child processes.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Small files with known numbers for the scripts of the program: NumPy's and safetensors'."""
+"""Files for the checks of the program: .npy and safetensors files, small and with known numbers."""
 import json
 import math
 import struct
@@ -16,12 +16,12 @@ def npy(name, shape, values=None, descr="<f4"):
 
 
 def raw(shape):
-    """The bytes of a tensor of float32."""
+    """The bytes of a float32 tensor."""
     return struct.pack(f"<{math.prod(shape)}f", *((i % 5 - 2) / 8 for i in range(math.prod(shape))))
 
 
 def safetensors(name, tensors):
-    """`tensors`: a shape each, or a shape and its bytes, or those and the type's name."""
+    """`tensors`: for each a shape, a shape with its bytes, or these with the name of a type."""
     head, body = {}, b""
     for key, tensor in tensors.items():
         shape, data, *dtype = tensor if isinstance(tensor, tuple) else (tensor, raw(tensor))
@@ -33,7 +33,7 @@ def safetensors(name, tensors):
 
 
 def read_safetensors(name):
-    """Each tensor's shape and bytes."""
+    """Returns each tensor's shape and bytes."""
     with open(name, "rb") as file:
         data = file.read()
     start = 8 + struct.unpack("<Q", data[:8])[0]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tests/data/model_kinds.json: files like config.json of every kind of model, each key
-absent, null and changed, and the results of transformers' own modules ("eager", float64). Needs
-torch and transformers 5.24.
+"""Creates tests/data/model_kinds.json: config.json files of every kind, with each key absent, null
+and changed, and the results that transformers' own modules ("eager", float64) compute from them.
+Needs torch and transformers 5.24.
+
     make_kinds.py           compares with the existing file
-    make_kinds.py write     writes it
+    make_kinds.py write     writes the file
 """
 import json, os, sys, warnings
 
@@ -35,7 +36,7 @@ BLOCKS = [kind for kind in BASE if kind not in ("mixtral", "qwen3_moe", "gpt_oss
 SLIDING, FULL = "sliding_attention", "full_attention"
 TYPES = [SLIDING, FULL, FULL, SLIDING, SLIDING, FULL]
 
-# Keys of some kind, each with a value that is no kind's default.
+# Keys of some kinds, each with a value that is no kind's default.
 KEYS = {"rope_theta": 777.0, "partial_rotary_factor": 0.75, "rope_local_base_freq": 333.0, "sliding_window": 7, "use_sliding_window": True,
         "max_window_layers": 2, "layer_types": TYPES, "sliding_window_pattern": 4, "query_pre_attn_scalar": 24,
         "attn_logit_softcapping": 2.0,
@@ -50,17 +51,17 @@ OWN = {"rope_theta": ROPE, "partial_rotary_factor": ["phi", "phi3", "llama"], "r
        "scale_attn_by_inverse_layer_idx": ["gpt2"], "reorder_and_upcast_attn": ["gpt2"]}
 
 
-# Keys whose wrong type may be ignored: they may have no effect on this layer.
+# Keys whose wrong type may go unnoticed, because they may not affect the tested layer.
 FREE = ("rms_norm_eps", "rope_theta", "sliding_window", "reorder_and_upcast_attn")
-# Keys that cannot be null, or that nearly all kinds have.
+# Keys that may not be null, or that nearly all kinds have.
 COMMON = ("layer_types", "max_position_embeddings", "original_max_position_embeddings", "rms_norm_eps", "layer_norm_eps",
           "layer_norm_epsilon")
 
 
 def cases():
-    """(kind, name, keys of config.json beside the base, layer, more). `more` has rows, block,
-    without, options, later (not in the default run), refuse (the word of a required refusal,
-    although transformers computes something), free (either is right)."""
+    """Yields (kind, name, changes of the base config.json, layer, more). `more` has rows, block,
+    without, options, later (not in the default run), refuse (a word of the required refusal,
+    although transformers computes a result), free (either outcome is right)."""
     for kind in BASE:
         yield kind, "defaults", {}, 1, {}
         yield kind, "defaults, last layer", {}, 5, {}
@@ -76,7 +77,7 @@ def cases():
             if kind in of:
                 yield kind, f"{key} changed", {key: KEYS[key]}, 3, {}
                 others = kind in ("gemma2", "gemma3_text", "gpt_oss") and key in ("sliding_window",
-                        "rope_theta")  # which layer 3 ignores
+                        "rope_theta")  # not read by layer 3
                 yield kind, f"{key} null", {key: None}, 3, {"free": others or key == "reorder_and_upcast_attn"}
                 yield kind, f"{key} true", {key: True}, 3, {"free": True, "later": key not in ("rope_theta", "sliding_window")}
                 yield kind, f"{key} of words", {key: "7"}, 3, {"later": True, "free": key in FREE}
@@ -222,7 +223,7 @@ def of_rope():
             rope = rope_of(name)
             yield "llama", f"{name} without {key}", {"rope_parameters": {k: v for k, v in rope.items() if k != key}, **short}, 1, {}
             yield "llama", f"{name}, {key} null", {"rope_parameters": {**rope, key: None}, **short}, 1, {
-                "free": (name, key) == ("yarn", "factor")}  # which is below 1 then
+                "free": (name, key) == ("yarn", "factor")}  # the factor is below 1
             yield "llama", f"{name}, {key} true", {"rope_parameters": {**rope, key: True}, **short}, 1, {"free": True}
             yield "llama", f"{name}, {key} of words", {"rope_parameters": {**rope, key: "4"}, **short}, 1, {"later": True, "free": True}
             yield "llama", f"{name}, {key} -1", {"rope_parameters": {**rope, key: -1}, **short}, 1, {"free": True, "later": key != "factor"}
@@ -385,7 +386,8 @@ class Found(Exception):
 
 
 def modules_of(kind, model, layer):
-    """The layers, the tested one, and its attention with `dense` if that is a module of its own."""
+    """Returns the layers, the selected layer, and its attention. The attention's result needs
+    `dense` if that is a separate module."""
     if kind == "gpt2":
         return model.h, model.h[layer], model.h[layer].attn
     if kind in kinds.PREFIX:
@@ -394,7 +396,8 @@ def modules_of(kind, model, layer):
 
 
 def tensors_of(kind, block, attention):
-    """Shapes by name, below the layer's prefix, without the experts' tensors."""
+    """Tensor shapes by name, without the layer's prefix. In a layer with experts, only those of the
+    attention."""
     inside = next(name for name, module in block.named_modules() if module is attention)
     every = kind in BLOCKS
     return {name: list(value.shape) for name, value in block.named_parameters() if every or name.startswith(inside + ".")}
@@ -410,8 +413,7 @@ def fill(block, shapes, prefix):
 
 
 def compute(kind, config, layer, rows, whole):
-    """The results of the layer that transformers makes from that config.json, and the shapes of its
-    tensors."""
+    """The result of transformers for this config.json, and the shapes of its tensors."""
     made = transformers.AutoConfig.for_model(config["model_type"], **{k: v for k, v in config.items() if k != "model_type"})
     model = transformers.AutoModel.from_config(made, attn_implementation="eager").double().eval()
     layers, block, attention = modules_of(kind, model, layer)
@@ -438,7 +440,7 @@ def compute(kind, config, layer, rows, whole):
             kwargs = {**kwargs, "hidden_states": x}
         else:
             args = (x, *args[1:])
-        # the residual and its norm belong to the block
+        # the sum with x and its norm belong to the block
         if kind in kinds.PREFIX and kind != "gpt2" and not whole:
             inner = getattr(attention, "self")
             out = attention.output.dense(inner(*args, **kwargs)[0])
@@ -457,7 +459,7 @@ def main():
         config = {"model_type": kind, **{k: v for k, v in {**BASE[kind], **change}.items() if k not in more.get("without", [])}}
         rows, whole = more.get("rows", ROWS), more.get("block", 0)
         key = json.dumps([config, layer, rows, whole], sort_keys=True)
-        config = json.loads(json.dumps(config)) # a copy: the classes change their argument
+        config = json.loads(json.dumps(config)) # a copy, because the classes change their argument
         if key in seen:
             continue
         seen[key] = True

@@ -1,19 +1,18 @@
-# options_files.sh: the work folder of tests/program/check_options.sh and
-# tests/program/check_refusals.sh: small files, and the program. Sourced with $1, the build folder.
+# options_files.sh: common part of check_options.sh and check_refusals.sh: their working folder,
+# small files, and the program. Sourced with $1, the build folder.
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 . "$PWD/tests/program/refused.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export XDG_CACHE_HOME=none HOME=none # no cache folder: each command is independent
+export XDG_CACHE_HOME=none HOME=none # no cache folder, so that commands are independent
 "$clattn" devices --quiet 2>/dev/null || { echo "no OpenCL device"; exit 77; }
 
 attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }
-# An option that must be refused with that word.
+# Check that an option is refused with this word.
 no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
 ln -s later.npy link.npy
-# Small files, a layer of a real model, tensors named by other schemes or by none, and folders of
-# models.
+# Small files; a real layer; tensors of other naming schemes and unsupported ones; model folders.
 smollm2=$data/smollm2_layer0.safetensors prefix=model.layers.0.self_attn
 export PYTHONPATH="$OLDPWD/tests/program" PYTHONDONTWRITEBYTECODE=1
 python3 - "$smollm2" <<'PYTHON' || exit 1
@@ -21,7 +20,7 @@ import json, os, sys
 from files import npy, read_safetensors, safetensors
 npy("x.npy", (1, 2, 4, 8))
 npy("none.npy", (0, 2, 4, 8))
-npy("wide.npy", (1, 2, 4, 32))  # whole blocks
+npy("wide.npy", (1, 2, 4, 32))  # complete blocks
 npy("t.npy", (1, 3, 4))
 npy("slopes.npy", (2,), (1, 0.5))
 npy("slopes2.npy", (1, 4))
@@ -38,7 +37,7 @@ npy("cu_one.npy", (2,), (0, 4), "<i4")
 npy("cu_new.npy", (2,), (0, 1), "<i4")
 npy("table.npy", (1, 2), (1, 0), "<i8")
 npy("far.npy", (1, 2), (1, 1 << 40), "<i8")
-# Rows of x as past rows and new ones, as pages of two rows in another order, and in a cache whose
+# Rows of x as past rows and new rows, as pages of two rows in another order, and in a cache whose
 # last row is free.
 x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
 def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
@@ -48,19 +47,18 @@ npy("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
 npy("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
 npy("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
 npy("cache.npy", (1, 2, 4, 8), [x(h, n, d) if n < 3 else 9 for h in range(2) for n in range(4) for d in range(8)])
-# Rows of 64 whose first half is far larger, queries that ignore that half, and rows that are far
-# from 0.
+# Rows of 64 whose first half is far larger, queries that ignore that half, and rows far from 0.
 halves = lambda large, more: [large * (-1) ** d if d < 32 else more + x(h, n, d) for h in range(2) for n in range(4) for d in range(64)]
 npy("halves_q.npy", (1, 2, 4, 64), halves(0, 0))
 npy("halves.npy", (1, 2, 4, 64), halves(64, 0))
 npy("offset.npy", (1, 2, 4, 64), [10 + v for v in halves(0, 0)])
-# For a layer with unit weights: all rows, and the last one, alone and twice.
+# For a layer with identity matrices: all rows, and the last row once and twice.
 whole = lambda n: [x(h, n, d) for h in range(2) for d in range(8)]
 npy("eye.npy", (16, 16), [float(i == j) for i in range(16) for j in range(16)])
 npy("all.npy", (1, 4, 16), [v for n in range(4) for v in whole(n)])
 npy("last.npy", (1, 1, 16), whole(3))
 npy("last_two.npy", (2, 1, 16), 2 * whole(3))
-# Tensors of other schemes: [3E, E] with E = 4.
+# Tensors of other naming schemes: [3E, E] with E = 4.
 torch = {"a.in_proj_weight": [12, 4], "a.out_proj.weight": [4, 4], "k": [4, 4], "kb": [4]}
 safetensors("torch.safetensors", torch)
 safetensors("torch_bias.safetensors", {**torch, "a.bias_k": [1, 1, 4]})
@@ -81,7 +79,7 @@ safetensors("sharded/2.safetensors", {key: real[key] for key in keys[2:]})
 def shards(folder, names):
     json.dump({"weight_map": {key: names[i >= 2] for i, key in enumerate(keys)}}, open(folder + "/model.safetensors.index.json", "w"))
 shards("sharded", ("1.safetensors", "2.safetensors"))
-# Invalid names of shards: each with files that a wrong reader would find.
+# Invalid names of shards. Each has a file that would be found.
 for i, name in enumerate(("../sharded/1.safetensors", "a\\1.safetensors", "C:1.safetensors", "1.safetensors:s", "1\x9b.safetensors", "1\n.safetensors", "1\u202e.safetensors", ".", "..", "")):
     model(f"shard{i}", False)
     shards(f"shard{i}", (name, name))

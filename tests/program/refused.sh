@@ -1,10 +1,11 @@
-# refused.sh: the functions of tests/program/check_program.sh, check_options.sh and
-# check_refusals.sh. Sourced in a folder of their own, with $clattn the program. `refusals` counts,
-# so that a script can check that it tested something.
+# refused.sh: common part of check_program.sh, check_options.sh and check_refusals.sh. Sourced in
+# their working folder, with the program in $clattn. Counts refusals in `refusals`, so that a script
+# can check that it tested any.
 bad=0 refusals=0
 complain() { echo "$*"; bad=1; }
 
-# A command that must be refused.   $1 exit status, $2 a word of the line, then the arguments
+# refused STATUS WORD ARGUMENT...: the command must be refused with this exit status, and with WORD
+# in its line.
 refused() {
     want=$1 word=$2
     shift 2

@@ -1,16 +1,24 @@
-// unkind_layer.c: for check_doctor.sh, a driver that ends or stops processes, or does not answer.
-// It is an OpenCL layer (OPENCL_LAYERS). Variables select its faults:
-//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source that calls WORD never returns
-//   UNKIND_REFUSES              WORD: it fails, and its log has an error
-//   UNKIND_LIES                 WORD: clEnqueueReadBuffer after such a build returns other numbers
+// unkind_layer.c: for check_doctor.sh, a driver that crashes or hangs processes, or fails. It is an
+// OpenCL layer (OPENCL_LAYERS), controlled by variables:
+//
+//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis
+//                               crashes or hangs
+//   UNKIND_REFUSES              WORD: such a build fails, and its log has an error
+//   UNKIND_LIES                 WORD: after such a build, clEnqueueReadBuffer returns wrong numbers
 //   UNKIND_SILENT               clGetDeviceInfo fails
 //   UNKIND_EMPTY                no platform has a device
-//   UNKIND_LOAD                 the layer dies when it is loaded
-//   UNKIND_VERSION              in place of CL_PLATFORM_VERSION
+//   UNKIND_LOAD                 crashes when it is loaded
+//   UNKIND_VERSION              replaces CL_PLATFORM_VERSION
+//   UNKIND_NAME                 replaces CL_PLATFORM_NAME
+//   UNKIND_FILE                 with LD_PRELOAD: the path of a device file that glob() finds and
+//                               access() refuses
 #define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,7 +37,7 @@ static cl_int answer(const void *from, size_t bytes, size_t size, void *value, s
     return CL_SUCCESS;
 }
 
-// The source calls or defines a function of that name.
+// Returns true if the source calls or defines a function whose name ends with the word.
 static bool has_word(cl_program program, const char *variable) {
     const char *word = getenv(variable);
     size_t size = 0;
@@ -51,7 +59,7 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint count, const cl_devi
                                 void *user) {
     if (has_word(program, "UNKIND_DIES")) {
         fprintf(stderr, "unkind: internal compiler error in /home/%s/driver.c\n", getenv("USER"));
-        signal(SIGSEGV, SIG_DFL); // PoCL catches it
+        signal(SIGSEGV, SIG_DFL); // PoCL catches this signal
         raise(SIGSEGV);
     }
     while (has_word(program, "UNKIND_HANGS")) sleep(1);
@@ -81,6 +89,38 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_
     return code;
 }
 
+// In front of the C library's. Programs of large files call glob64; the two structs are alike.
+int access(const char *path, int mode) {
+    const char *file = getenv("UNKIND_FILE");
+    if (file && !strcmp(path, file)) {
+        errno = EACCES;
+        return -1;
+    }
+    return faccessat(AT_FDCWD, path, mode, 0);
+}
+
+static int find(const char *pattern, glob_t *found) {
+    static char *paths[2];
+    const char *file = getenv("UNKIND_FILE");
+    paths[0] = (char *)file;
+    *found = (glob_t){.gl_pathc = 1, .gl_pathv = paths};
+    return file && !strncmp(pattern, file, strcspn(pattern, "*[")) ? 0 : GLOB_NOMATCH;
+}
+int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found) {
+    (void)flags, (void)failed;
+    return find(pattern, found);
+}
+int glob64(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found) {
+    (void)flags, (void)failed;
+    return find(pattern, found);
+}
+void globfree(glob_t *found) {
+    (void)found;
+}
+void globfree64(glob_t *found) {
+    (void)found;
+}
+
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t size, void *value,
                                       size_t *size_ret) {
     return getenv("UNKIND_SILENT") ? CL_OUT_OF_RESOURCES
@@ -95,9 +135,10 @@ static cl_int CL_API_CALL device_ids(cl_platform_id platform, cl_device_type typ
 
 static cl_int CL_API_CALL platform_info(cl_platform_id platform, cl_platform_info what, size_t size,
                                         void *value, size_t *size_ret) {
-    const char *version = getenv("UNKIND_VERSION");
+    const char *version = getenv("UNKIND_VERSION"), *name = getenv("UNKIND_NAME");
     if (version && what == CL_PLATFORM_VERSION)
         return answer(version, strlen(version) + 1, size, value, size_ret);
+    if (name && what == CL_PLATFORM_NAME) return answer(name, strlen(name) + 1, size, value, size_ret);
     return next->clGetPlatformInfo(platform, what, size, value, size_ret);
 }
 

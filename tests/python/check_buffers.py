@@ -1,5 +1,7 @@
-"""The Python module's Buffers: views, shared memory, caches, results in place, and calls that do
-not wait.   BUILD
+"""Buffers of the Python module: views, shared memory, caches, in-place outputs, and calls that do
+not wait.
+
+   check_buffers.py BUILD
 """
 import gc
 
@@ -15,11 +17,12 @@ def numbers(*shape):
     return random.standard_normal(shape, np.float32)
 
 
-int16 = "int16"  # like torch
+int16 = "int16"  # torch's name
 
 
 class Lent:
-    """Memory like torch's: an address, strides in elements, its own words for types."""
+    """Memory with torch's interface: an address, strides in elements, and torch's names of types.
+    """
 
     class device:
         type = "cpu"
@@ -44,7 +47,7 @@ class Lent:
 
 
 class Packet:
-    """DLPack's memory without a NumPy array."""
+    """Memory that only has DLPack's interface."""
 
     def __init__(self, array):
         self.array = array
@@ -205,9 +208,10 @@ def caches():
     refused("clattn.Buffer", clattn.attention, q, rows, rows, k_new=last, v_new=last)
     refused("clattn.Buffer", clattn.append, new, new, k=rows, v=rows)
     refused("starts: shape (1,) was given, [B] is wanted, (2,)", clattn.append, new, new, k=k, v=v, starts=[0])
-    # Keys RoPE'd and moved by -3 equal keys at 3 positions before. Rows past an item's rows stay.
+    # Keys with RoPE, shifted by -3, equal keys with RoPE at positions lower by 3. Rows past an
+    # item's length do not change.
     for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 4e-2), ("int8", 6e-2), ("float8_e4m3fn", 0.5), ("i8 in groups", 6e-2), ("q8_0", 6e-2)):
-        groups = dtype == "i8 in groups"  # RoPE applies to a part of each row
+        groups = dtype == "i8 in groups"  # RoPE changes a part of one group
         rows, how = numbers(2, 2, 5, 64 if groups else 32), {"layout": "half", "base": 500.0, "rotary_dim": 20 * groups}
         dtype = "int8" if groups else dtype
         k = clattn.Buffer(rows, dtype) if dtype == "q8_0" else clattn.Buffer.zeros(rows.shape, dtype)
@@ -230,7 +234,7 @@ def caches():
     for at in range(6):
         clattn.append(np.full((1, 1, 1, 8), at, np.float32), k=ring, start=at, circular=True)
     check(ring[0, 0, :, 0].numpy().tolist() == [4, 5, 2, 3], "a ring")
-    # A layer that appends, token by token, equals the layer over all tokens.
+    # A layer that appends one token at a time equals the layer over all tokens.
     x, w = numbers(1, 7, 32), {name: numbers(n, 32) / 6 for name, n in (("wq", 32), ("wk", 16), ("wv", 16), ("wo", 32))}
     options = dict(w, heads=4, kv_heads=2, causal=True, rope={"layout": "half"}, projection="native")
     k, v = (clattn.Buffer.zeros((1, 2, 10, 8)) for _ in "kv")
@@ -272,7 +276,7 @@ def waits():
     cache.write(7)
     for found, want in zip(later, (before, before[0, :, 1:3, 3], before[:, :, 3:3])):
         check(np.array_equal(found.numpy(), want) and np.array_equal(found.numpy(), want), "numbers of before, read later")
-    cache.later()  # no thread reads it
+    cache.later()  # its result is never used
 
 
 def lives():
@@ -297,8 +301,8 @@ def lives():
 
 
 def recorded():
-    """A step of a decoder, recorded once, with new rows and lengths in Buffers, compared with calls
-    with lengths on the host."""
+    """A decoder step, recorded once with new rows and lengths in Buffers, compared with calls that
+    have lengths on the host."""
     context = clattn.Context()
     heads, size, capacity, steps = 4, 16, 12, 5
     def buffer(x, **of):
@@ -315,7 +319,7 @@ def recorded():
         refused("another one", context.record().__enter__)
     check(not out.numpy().any() and step.launches > 1, "nothing ran")
     for at in range(steps):
-        if at == 2:  # on a CPU one launch, if its compiler can do it
+        if at == 2:  # on a CPU one launch, if its compiler supports that
             before = step.launches
             check(step.fuse() is step and 0 < step.launches <= before, "fused")
         new, counts = {name: numbers(*x.shape) for name, x in rows.items()}, [1 + at, 3 + 2 * at]
@@ -353,7 +357,7 @@ def recorded():
             raise KeyError
     except KeyError:
         refused("the recording is closed", broken)
-    context.attention(found, found, found)  # runs
+    context.attention(found, found, found)  # succeeds
     context.close()
     refused("the context is closed", step)
 

@@ -1,5 +1,7 @@
-"""The Python module's functions: every function of the header is one of them, or used by one.
-BUILD
+"""Functions of the Python module: every function of the header is a function of the module, or is
+used by one.
+
+   check_calls.py BUILD
 """
 import os
 import re
@@ -11,8 +13,8 @@ import python_checks
 from python_checks import check, clattn, close, reference, refused
 
 random = np.random.default_rng(5)
-# Functions without a Python function of the same name, and their users. The rest have their names
-# without clattn_ and _enqueue.
+# C functions without a Python function of the same name, and who calls them. Other functions are in
+# the module, without clattn_ and _enqueue.
 BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer",
     "status_name": "Error",
           "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices",
@@ -56,7 +58,7 @@ def turned(x, base=10000.0, offset=0):
 
 
 def block():
-    """Norm, activation, embedding and argmax, on arrays and Buffers."""
+    """Norm, activation, embedding and argmax, with arrays and with Buffers."""
     x, y, w = numbers(2, 3, 20), numbers(2, 3, 20), numbers(20)
     h = (x + y).astype(np.float64)
     close(clattn.norm(x, weight=w), x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-6) * w, "RMSNorm")
@@ -85,7 +87,7 @@ def block():
 
 
 def cached(word):
-    """Keys and values in blocks: a call that reads them, and one that appends to them."""
+    """Keys and values in blocks: a call that reads them, and a call that appends to them."""
     q, rows = numbers(2, 4, 2, 32), numbers(2, 2, 9, 64)
     k, v = clattn.to_blocks(rows[..., :32], word), clattn.to_blocks(rows, word)
     want = reference(q, clattn.from_blocks(k), clattn.from_blocks(v))[0]
@@ -106,8 +108,8 @@ def cached(word):
 
 
 def blocks():
-    """Weights in blocks: the numbers that they store, and calls that read them."""
-    x, w = numbers(2, 3, 64) / 8, numbers(40, 64)  # results of about 1
+    """Weights in blocks: the precision of the stored numbers, and calls that read them."""
+    x, w = numbers(2, 3, 64) / 8, numbers(40, 64)  # results are about 1
     for word, bits in (("q8_0", 7), ("q4_0", 3), ("q4_1", 4)):
         kept = clattn.to_blocks(w, word)
         back = clattn.from_blocks(kept)
@@ -129,8 +131,8 @@ def blocks():
 
 
 def grouped(w, group, low, high):
-    """Integers of w, a scale and a zero point of each group of a row, and the numbers that follow.
-    """
+    """Returns integers of w, a scale and a zero point for each group of a row, and the numbers that
+    they represent."""
     parts = w.reshape(len(w), -1, group)
     scale = ((parts.max(-1) - parts.min(-1)) / (high - low)).astype(np.float16)
     zero = np.rint(low - parts.min(-1) / scale).astype(np.float16)
@@ -140,7 +142,7 @@ def grouped(w, group, low, high):
 
 
 def scaled_weights():
-    """Weights with scales in arrays of their own, in a projection, its gate and a layer."""
+    """Weights with separate scales, in a projection, its gate and a layer."""
     x, matrices = numbers(2, 3, 64), [numbers(64, 64) / 8 for _ in range(4)]
     made = [grouped(w, 32, 0, 15) for w in matrices]
     packed = [(n[:, ::2] | n[:, 1::2] << 4).astype(np.uint8) for n, _, _, _ in made]
@@ -221,7 +223,7 @@ def calls():
 
 
 def plans():
-    q = np.broadcast_to(np.float32(0), (1, 32, 1 << 24, 128))  # 256 GiB if it were copied
+    q = np.broadcast_to(np.float32(0), (1, 32, 1 << 24, 128))  # a copy would have 256 GiB
     with clattn.Context(no_measurements=True) as context:
         plan = context.attention_plan(q, q, q, causal=True, lse=True)
         check(plan["kernel"] == "flash" and plan["kernel_name"].startswith("flash") and plan["why"]
@@ -268,8 +270,8 @@ def plans():
 
 
 def gradients():
-    """The gradients of a layer, by their names. A sum of the layer's results changes along each as
-    predicted."""
+    """Gradients of a layer, returned by name if the tensor exists. Differences of the layer's
+    result along each match."""
     x, dout = numbers(2, 5, 12), numbers(2, 5, 6)
     given = {"wq": numbers(16, 12), "wk": numbers(8, 12), "wv": numbers(8, 12), "wo": numbers(6, 16), "bq": numbers(16)}
     given = {name: value / 4 for name, value in given.items()}
@@ -339,7 +341,7 @@ def groups():
             check(np.array_equal(cache[:, :, 40], new[:, :, 0]) and np.array_equal(values, cache), "a cache in host memory")
             refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new,
                 kv_lengths=[41, 41])
-            # a write into a copy would be lost
+            # what is written to a copy would be lost
             for other in (cache.astype(">f4"), cache.astype(np.int8).tolist()):
                 refused("k: the call writes into it", group.attention, q[:, :, :1], other, values, k_new=new, v_new=new, kv_lengths=[41, 41])
             pairs = np.zeros((2, 4, 40), np.dtype([("a", np.float32), ("b", np.uint16)]))
@@ -350,14 +352,14 @@ def groups():
             refused("kv_lengths: shape (1,) was given", group.attention, q, k, k, kv_lengths=[3])
             refused("takes arrays in host memory", group.attention, q, clattn.Buffer(k, context=one), k)
             refused("is none of auto, heads", group.attention, q, k, k, deal="tails")
-            one.close()  # with everything that uses it
+            one.close()  # also closes what uses it
             refused("the group is closed", group.attention, q, k, k)
         refused("a group is made of contexts", clattn.Group, [two], [1, 2])
         refused("the context is closed", clattn.Group, [one, two])
 
 
 def readme():
-    """The README's Python, unchanged."""
+    """Run the README's Python example as it is."""
     text = open("README.md", encoding="utf-8").read()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     check(len(blocks) == 1, "the README's Python")

@@ -1,7 +1,7 @@
-"""tests/examples/smollm2.py compared with a second implementation of the whole model
-(whole_llama.py), on a made-up model of the same architecture, or on a GGUF file.
+"""tests/examples/smollm2.py, compared with a numpy implementation of the model (whole_llama.py),
+with synthetic weights of the same architecture or with a GGUF file.
 
-    check_decoder.py BUILD [MODEL.gguf | some]     some: fewer types of weights
+   check_decoder.py BUILD [some | MODEL.gguf]     some: fewer types of weights
 """
 import json
 import os
@@ -18,12 +18,12 @@ import smollm2  # noqa: E402
 
 
 def compare(weights, options, prompt, count, tolerance, **own):
-    """A prompt at once and then token by token, tokens one by one from the first, and the reference
-    over all of them."""
+    """A prompt at once and then token by token, all tokens one by one, and the reference over all
+    of them."""
     with clattn.Context() as context:
         decoder = smollm2.Decoder(weights, **options, **own, capacity=len(prompt) + count + 1, context=context)
         first = decoder.step(prompt)
-        decoder.length = 0  # the cache is written again
+        decoder.length = 0  # the cache is overwritten
         made = list(decoder.generate(prompt, count))
         tokens = [token for token, _ in made]
         single = smollm2.Decoder(weights, **options, **own, capacity=len(prompt) + count + 1, context=context)
@@ -41,7 +41,8 @@ def compare(weights, options, prompt, count, tolerance, **own):
 
 
 def benched(words=None):
-    """bench/decoder.py times such a decoder: with float32 it chooses the reference's tokens."""
+    """bench/decoder.py measures such a decoder. With float32 it must choose the reference's tokens.
+    """
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
     import decoder
     decoder.plain_weights = lambda path: (weights, options)
@@ -56,9 +57,9 @@ def benched(words=None):
 
 
 def prepared():
-    """A real layer over a cache in blocks. Hadamard-transformed q, k and v, with the inverse on
-    out, have less than half of the error. So have channels divided by the maximum over the first
-    half of rows."""
+    """A real layer with a cache in blocks. With Hadamard-transformed q, k and v, and the inverse
+    transform of out, the error is less than half. The same with channels divided by their largest
+    number in the first half of the rows."""
     data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "smollm2_layer0")
     with open(data + ".safetensors", "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -94,8 +95,8 @@ def prepared():
 
 
 def smoothed(q, k, v):
-    """Four-bit keys minus the mean of their first half: less than half of the error, also of the
-    log-sum-exp, and still less with scales of channels."""
+    """4-bit keys minus the mean of their first half: less than half of the error, also of the
+    log-sum-exp. With scales per channel the error is smaller still."""
     def of_queries(x):
         return np.repeat(x, q.shape[1] // k.shape[1], axis=1)
     half = k.shape[2] // 2
@@ -125,11 +126,11 @@ else:
     for word in ("q4_0",) if some else ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
-    # which a launch of its own appends to
+    # its own launch appends to it
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")
     benched(("f32",) if some else None)
-    # Caches of four bits, plain and Hadamard-transformed. They have similar errors without
-    # outliers.
+    # 4-bit caches, plain and Hadamard-transformed. Without outliers both have about the same
+    # rounding error.
     (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []
     for own in ({"kv_type": "float32"}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):
         with clattn.Context() as context:

@@ -1,6 +1,8 @@
-"""The Python module of a build folder. The layout of every struct and the value of every enum are
-those of a C compiler. Calls are compared with NumPy in float64, and refusals have the right words.
-check_python.py BUILD
+"""The Python module of a build folder: the layout of every struct and the value of every enum must
+equal a C compiler's. Calls are compared with numpy in float64. Also refused arguments and their
+messages.
+
+   check_python.py BUILD
 """
 import copy
 import glob
@@ -22,7 +24,7 @@ def structs():
 
 
 def layouts():
-    """The C compiler's layout of every struct, field and enum."""
+    """Returns a C compiler's layout of every struct and field, and its values of enums."""
     lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <clattn/clattn.h>", "int main(void) {"]
     for name, kind in structs():
         lines.append(f'    printf("{name} %zu\\n", sizeof({name}));')
@@ -47,7 +49,7 @@ def layouts():
     for python, c in zip(expected, said):
         check(python == c, f"Python has {python!r}, C {c!r}")
     check(len(expected) == len(said) and len(structs()) >= 15, f"{len(structs())} structs")
-    # Every struct and function of the header exists.
+    # Every struct and function of the header exists in the module.
     text = "".join(open(os.path.join("include/clattn", name), encoding="utf-8").read()
         for name in os.listdir("include/clattn") if name != "mpi.h")
     opaque = sum(text.count(f"typedef struct clattn_{name} clattn_{name};") for name in ("context", "group", "recording"))
@@ -120,8 +122,8 @@ def refusals():
 
 
 def lengths():
-    """Host arrays: the module checks the lengths of the header's comments. A field without such a
-    comment stops the generation."""
+    """Lengths of host arrays are checked by the header's comments. If a field's comment has no
+    length, generating the module fails."""
     q, k = np.ones((3, 4, 5, 8), np.float32), np.ones((3, 2, 6, 8), np.float32)
     arrays = {**clattn.clattn_score.host_lengths, **clattn.clattn_kv.host_lengths, **clattn.clattn_attention_params.host_lengths}
     check(set(arrays.values()) == {"B", "H", "B+1"} and len(arrays) == 9, f"{arrays}")
@@ -147,7 +149,8 @@ def lengths():
             check(text != head, "offsets of rope.h has its length in its comment")
             open(files[2], "w", encoding="utf-8").write(text)
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
-            first = ["tensor", "runtime", "opencl", "attention", "backward"] # which the others use
+            # which other headers include
+            first = ["tensor", "runtime", "opencl", "attention", "backward"]
             order = sorted(rest, key=lambda name: first.index(stem) if (stem := os.path.basename(name)[:-2]) in first else len(first))
             done = subprocess.run([sys.executable, "src/bindings/python/generate.py", files[0], "lib", "/a", "/b", "/c", files[1], *order[:3], files[2],
                 *order[3:]],
@@ -156,7 +159,7 @@ def lengths():
 
 
 def values():
-    """Values that do not fit a field are refused; values that fit in another type are converted."""
+    """Values that do not fit a field are refused. Values of another type that fit are accepted."""
     x = np.ones((2, 2, 4, 8), np.float32)
     attend = lambda **options: clattn.attention(x, x, x, **options)
     for name, wrong in (("window", (2**32 + 1, 0)), ("window", (0, -2**31 - 1)), ("splits", 2**32), ("offset", 2**31), ("offset", -2**40),
@@ -182,7 +185,7 @@ def values():
     refused("NUL", clattn.Context, cache_dir="a\0b")
     check(not os.path.exists("a"), "no folder of half a name")
     refused("cache_dir: a text is taken", clattn.Context, cache_dir=7)
-    # fields that Python does not offer are refused with any value
+    # fields that are not for Python are refused, with any value
     for name, word in clattn.clattn_context_params.words.items():
         if name not in ("device", "log"):
             for wrong in (4096, object(), [4096], {"fn": 4096, "create": 4096, "load": 4096, "allocate": 4096}):
@@ -244,7 +247,8 @@ def values():
 
 
 def results():
-    """Results, their shapes, and rows that the call does not write."""
+    """The returned values and their shapes, and the contents of rows that the call does not write.
+    """
     random = np.random.default_rng(8)
     q, k = random.standard_normal((2, 4, 5, 16), np.float32), random.standard_normal((2, 2, 6, 16), np.float32)
     out, lse, p = reference(q, k, k)
@@ -298,8 +302,8 @@ def results():
 
 
 def lifetimes():
-    """close() waits for a call of another thread, logs are bounded, and contexts that a script
-    leaves open store their kernels."""
+    """close() waits for another thread's call, logs are limited, and a context that a script does
+    not close still stores its kernels."""
     x = np.ones((1, 2, 64, 16), np.float32)
     context, started, closed = clattn.Context(), threading.Event(), threading.Event()
     seen = []
@@ -324,7 +328,7 @@ def lifetimes():
 
     refused("not copied", copy.copy, inside)
     refused("cancel", inside.attention, x, x, x, kernel="unfused", progress=lambda done: np.False_)
-    # A group that is made while its context is being closed is closed with it.
+    # A group that is created while its context is closing is destroyed with the context.
     context, made = clattn.Context(), []
 
     def make(done):
@@ -336,8 +340,8 @@ def lifetimes():
     context.attention(x, x, x, progress=make)
     made[0].join()
     check(context.handle is None and made[1].handle is None, "a group that is made beside close()")
-    # PoCL 3.1 initialises in its first query, which contexts of several threads make one after
-    # another.
+    # PoCL 3.1 initialises itself in its first query. Contexts of several threads must make these
+    # queries one after another.
     script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, threading\nfor t in [threading.Thread(target=clattn.Context) " \
              "for _ in range(6)]: t.start()"
     check(all(subprocess.run([sys.executable, "-B", "-c", script]).returncode == 0 for _ in range(3)), "contexts of several threads")
@@ -356,7 +360,7 @@ def lifetimes():
         script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, numpy as np\nc = clattn.Context(cache_dir={folder!r})\n" \
                  "x = np.ones((1, 1, 4, 8), np.float32)\nc.attention(x, x, x)\ng = clattn.Group([c])\nleft = clattn.Buffer(x, context=c)"
         subprocess.run([sys.executable, "-B", "-c", script], check=True)
-        # PoCL's binaries are not read, and the folder stores none (src/lib/device/defects.c).
+        # clattn reads no binaries from PoCL, so the folder stays empty (src/lib/device/defects.c).
         unkept = "PoCL " in clattn.devices()[0]["platform"]
         check(unkept or os.listdir(folder), "a context that is left open keeps its kernels")
         forked = script + "\nimport os, sys\npid = os.fork()\nif pid: sys.exit(os.waitpid(pid, 0)[1] // 256)\nc.close()\nif not c.handle: sys.exit(2)\n" \

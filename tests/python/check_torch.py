@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """clattn_torch compared with PyTorch: attention and its gradients on torch's own samples and on
-others, in place of torch's function and inside it. Also torch's tests of operators, compiled
-graphs, and calls that stay torch's.
-    check_torch.py [FOLDER]    the folder of clattn.py and clattn_torch.py, if not installed
+others, replacing torch's function and selected within it. Also torch's checks of operators,
+compiled graphs, and calls that are left to torch.
+
+    check_torch.py [FOLDER]    the folder of clattn.py and clattn_torch.py, unless installed
 """
 import contextlib
 import os
@@ -18,21 +19,22 @@ import torch.nn.functional as functional
 import clattn_torch
 
 try:
-    from torch.testing._internal.common_methods_invocations import op_db  # which needs expecttest
+    from torch.testing._internal.common_methods_invocations import op_db  # needs expecttest
 except ImportError:
     op_db = None
 
-# of storage
+# rounding of storage types
 EPSILON = {torch.float64: 0.0, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 TAKEN = (torch.float32, torch.float16, torch.bfloat16)
-# multiple of torch's own error relative to double, and multiple of the roundings of storage and lse
+# The tolerance: this many times torch's own error compared with double precision, plus this many
+# roundings of storage and lse.
 MORE = 4
 checks, peak = 0, 0.0
 
 
 def same(what, ours, theirs, exact, dtype):
-    """clattn's error relative to double is at most a multiple of torch's. A gradient depends on
-    float32 log-sum-exps, as large as `peak`."""
+    """clattn's result must be as close to double precision as torch's, up to a factor. Gradients
+    use float32 log-sum-exps, which are as large as `peak`."""
     global checks
     checks += 1
     if not ours.numel():
@@ -45,7 +47,7 @@ def same(what, ours, theirs, exact, dtype):
         raise SystemExit(f"{what}: off by {error:.2g}, torch's own by {allowed:.2g}")
 
 
-calls = {"attention": 0, "attention_backward": 0}  # of the library
+calls = {"attention": 0, "attention_backward": 0}  # calls of the library
 
 
 def counted(name, call):
@@ -62,7 +64,8 @@ for name in calls:
 
 @contextlib.contextmanager
 def in_place():
-    """Replace torch's function by clattn's for all callers. `peak`: how large its scores can be."""
+    """Replaces torch's function by clattn's for all callers. `peak` is an upper bound of its
+    scores."""
     def replaced(query, key, value, *more, **options):
         global peak
         sizes = [x.detach().double().norm(dim=-1).max().item() if x.numel() else 0.0 for x in (query, key)]
@@ -75,7 +78,7 @@ def in_place():
 
 @contextlib.contextmanager
 def activated():
-    """Inside torch's function clattn is its flash attention."""
+    """Selects clattn as the flash attention within torch's function."""
     torch.nn.attention.activate_flash_attention_impl("clattn")
     yield
     torch.nn.attention.restore_flash_attention_impl()
@@ -90,8 +93,8 @@ def changed(given, change):
 
 
 def results_of(function, given, masks, within=contextlib.nullcontext):
-    """out and the gradients of all arguments, of masks if requested. `given`: arguments by their
-    place or name."""
+    """Returns out and the gradients of all inputs, with `masks` also of masks. `given` has
+    arguments by position or name."""
     given = changed(given, lambda x: x.detach().requires_grad_())
     if not masks and given.get("attn_mask") is not None:
         given["attn_mask"] = given["attn_mask"].detach()
@@ -106,8 +109,8 @@ def results_of(function, given, masks, within=contextlib.nullcontext):
 
 def compare(what, tensors, within=in_place, function=lambda *given, **options: functional.scaled_dot_product_attention(*given, **options),
             **options):
-    """Results and gradients of the same call by both, and in double. Returns the number of clattn's
-    calls."""
+    """Compares results and gradients of the same call by both, and in double precision. Returns the
+    number of clattn calls."""
     given, before, masks = {**dict(enumerate(tensors)), **options}, sum(calls.values()), within is in_place
     ours, theirs = results_of(function, given, masks, within), results_of(function, given, masks)
     exact = results_of(function, changed(given, lambda x: x.detach().double()), masks)
@@ -117,7 +120,7 @@ def compare(what, tensors, within=in_place, function=lambda *given, **options: f
 
 
 def sees_something(mask):
-    """For a row without visible keys torch has NaN or 0, by its version; clattn has 0."""
+    """For a row that sees no key torch returns NaN or 0, by its version, and clattn returns 0."""
     return mask is None or (mask.any(-1).all().item() if mask.dtype == torch.bool else True)
 
 
@@ -145,8 +148,8 @@ for what, given, options in samples_of("nn.functional.scaled_dot_product_attenti
 for what, given, options in samples_of("nn.functional.multi_head_attention_forward"):
     if options["training"]:
         continue  # dropout
-    # Numbers up to 9 make scores, products of four of them, of thousands, and a softmax that is a
-    # step. So each is divided by 8.
+    # Numbers up to 9 lead to scores in the thousands, as products of four of them, and the softmax
+    # becomes a step. An eighth of each avoids that.
     given, options = ([*changed(dict(enumerate(given)), lambda x: x / 8).values()], changed(options, lambda x: x / 8))
     compared = compare(what, given, function=functional.multi_head_attention_forward, need_weights=False, **options)
     if compared != 2:
@@ -162,7 +165,7 @@ for dtype in TAKEN:
             attn_mask=R(2, 1, 10, 12).to(dtype))
     compare(f"{dtype}: grouped heads", [R(2, h, 12, 16).to(dtype) for h in (4, 2, 2)], is_causal=True, enable_gqa=True)
 
-# Sinks: an additional key whose score they are, with a value of 0.
+# Sinks: an additional key with the sink as its score and 0 as its value.
 q, k, v, sinks = (R(*shape, requires_grad=True) for shape in ((2, 4, 5, 8), (2, 4, 6, 8), (2, 4, 6, 8), (4,)))
 scores = torch.cat([q @ k.mT * 8 ** -0.5, sinks.reshape(1, 4, 1, 1).expand(2, 4, 5, 1)], -1)
 wanted = scores.softmax(-1)[..., :-1] @ v
@@ -185,7 +188,7 @@ sums = [sum(x.double().sum().item() for x in clattn_torch.attention(x, k, v, sof
 if abs((sums[0] - sums[1]) / 2e-2 - step) > 1e-3 * (1 + abs(step)):
     raise SystemExit(f"with softcap and dropout a gradient is {step}, a difference {(sums[0] - sums[1]) / 2e-2}")
 
-# Compiled graphs: as traced, and by the machine's compiler.
+# Compiled graphs: as traced, and compiled with the machine's compiler.
 for backend in ("aot_eager", "inductor"):
     for name, within, function in (("the operator", contextlib.nullcontext, lambda x: clattn_torch.attention(x, x, x, causal=True)),
                                    ("what is activated", activated if registry else contextlib.nullcontext,

@@ -1,17 +1,20 @@
 #!/bin/sh
-# clattn_torch with PyTorch and transformers: a wheel of these sources, installed by pip into an
-# environment with nothing else of clattn. The build folder's own environment needs 600 MB of PyPI
-# and 1.7 GB on disk; CLATTN_INSTALL=off makes none. CLATTN_TORCH=PYTHON is a Python with torch, and
-# transformers or not: it uses the build folder's module, and nothing is installed.
-#   $1 build folder
+# clattn_torch with PyTorch and within transformers. A wheel of these sources is installed by pip,
+# without any other part of this project.
+#
+#   check_torch.sh BUILD
+#
+# The build folder's own environment has 600 MB of packages from PyPI, 1.7 GB on disk.
+# CLATTN_INSTALL=off creates none. CLATTN_TORCH=PYTHON is a Python with torch, and perhaps
+# transformers. It uses the build folder's module, and nothing is installed.
 set -eu
 build=$(cd "$1" && pwd)
 here=$build/torch
 wrong() { echo "$1"; exit 1; }
 
-# PyTorch's wheels are linked with gigabytes of CUDA's libraries, which a CPU never calls. One
-# library replaces them all, with every required function, which returns cudaErrorNoDevice, 100.
-# $1 torch's libraries
+# PyTorch's wheels are linked with gigabytes of CUDA libraries that are never used on a CPU.
+# stand_in FOLDER creates one library that replaces all of them. It defines each function that
+# torch's libraries in FOLDER import. They return 100, cudaErrorNoDevice.
 stand_in() {
     nm -D --undefined-only "$1"/*.so 2>/dev/null | sed -nE 's/^ +[Uw] (_*(cu|nv|nccl)[A-Za-z0-9_]*)(@(.*))?$/\1 \4/p' | sort -u >"$here/names"
     sed -E -e 's/^([^ ]*Error(String|Name)) .*$/const char *\1(int status) { return status ? "there is no CUDA" : ""; }/' \

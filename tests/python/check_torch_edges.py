@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""clattn_torch in unusual calls has the outcome of torch's own function: a result with its shape,
-type and gradients, or an exception. Scales of 0, empty tensors, dropout of 1, autocast, masks and
-batches of all shapes, torch.func, forward mode. Also memory: views, copies, threads, recordings,
-tensors that were released.
-    check_torch_edges.py [FOLDER]    the folder of clattn.py and clattn_torch.py, if not installed
+"""clattn_torch with unusual calls. Its outcome must be that of torch's own function: a result with
+the same shape, type and gradients, or an exception. Scales of 0, empty tensors, dropout of 1,
+autocast, masks and batches of all shapes, torch.func, forward mode. Also memory: views, copies,
+threads, recordings, and released tensors.
+
+    check_torch_edges.py [FOLDER]    the folder of clattn.py and clattn_torch.py, unless installed
 """
 import contextlib
 import gc
@@ -24,7 +25,7 @@ import clattn
 import clattn_torch
 
 try:
-    from torch.testing._internal.common_methods_invocations import op_db  # which needs expecttest
+    from torch.testing._internal.common_methods_invocations import op_db  # needs expecttest
 except ImportError:
     op_db = []
 
@@ -67,15 +68,15 @@ def outcome(function, attend):
 
 
 def by_math(*tensors, **options):
-    """torch's function in plain operators: its flash attention multiplies the -inf of causality by
+    """torch's function in plain operators. torch's flash attention multiplies the causal -inf by
     the scale, which is NaN for 0."""
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return OWN(*tensors, **options)
 
 
 def alike(what, function, by_clattn=None, attend=DOOR, own=OWN, limit=0):
-    """`function` with either attention has the same tensors, or the same exception. by_clattn:
-    whether clattn computes it."""
+    """Checks that `function` has the same tensors, or the same exception, with either attention.
+    by_clattn: whether clattn must compute it."""
     torch.manual_seed(5)
     theirs = outcome(function, own)
     torch.manual_seed(5)
@@ -93,7 +94,8 @@ def alike(what, function, by_clattn=None, attend=DOOR, own=OWN, limit=0):
 
 
 def trained(attend, *tensors, which=None, **options):
-    """out, and the gradients of all floating-point tensors, or of those that `which` numbers."""
+    """Returns out, and the gradients of all floating-point tensors or of those whose indices
+    `which` has."""
     tensors = [x.detach().clone() if x.is_contiguous() else x.detach() for x in tensors]
     wanted = [x.requires_grad_() for n, x in enumerate(tensors) if x.is_floating_point() and (which is None or n in which)]
     named = {"attn_mask": tensors[3]} if len(tensors) > 3 else {}
@@ -109,9 +111,9 @@ def tensors_of(*shapes, dtype=torch.float32):
 SHAPE = (1, 2, 4, 8)
 q, k, v = tensors_of(*[SHAPE] * 3)
 keep = torch.ones(4, 4, dtype=torch.bool).tril()
-keep[2] = False  # a row that sees nothing
+keep[2] = False  # a row that sees no key
 
-# Scales: 0 is 0, also if it becomes 0 in float32. Scales that are not finite stay torch's own.
+# A scale that float32 rounds to 0 counts as 0. Scales that are not finite are left to torch.
 for scale in (0.0, -0.0, 1e-50, -0.3, 1, True, None, float("nan"), float("inf"), -float("inf"), 1e39):
     ours = scale is None or abs(scale) < 1e38
     own = by_math if ours else OWN
@@ -121,7 +123,7 @@ for scale in (0.0, -0.0, 1e-50, -0.3, 1, True, None, float("nan"), float("inf"),
     alike(f"scale={scale}, grouped heads", lambda attend: trained(attend, *tensors_of((2, 4, 5, 8), *[(2, 2, 6, 8)] * 2), scale=scale,
                                                                   enable_gqa=True), ours, own=own)
 
-# Axes without elements, alone and with the other options of a call.
+# Axes without elements, alone and with a call's other options.
 for dtype in (torch.float32, torch.bfloat16):
     for name, shapes in {"B": [(0, 2, 4, 8)] * 3, "H": [(1, 0, 4, 8)] * 3, "L": [(1, 2, 0, 8), SHAPE, SHAPE], "L and S": [(1, 2, 0, 8)] * 3,
                          "S": [SHAPE, (1, 2, 0, 8), (1, 2, 0, 8)], "E": [(1, 2, 4, 0), (1, 2, 4, 0), SHAPE], "Ev": [SHAPE, SHAPE, (1, 2, 4, 0)],
@@ -132,7 +134,7 @@ for dtype in (torch.float32, torch.bfloat16):
         alike(f"{name} is 0, {dtype}, causal", lambda attend: trained(attend, *empty, is_causal=True))
         alike(f"{name} is 0, {dtype}, a mask", lambda attend: trained(
             attend, *empty, torch.ones(empty[0].shape[-2], empty[1].shape[-2], dtype=torch.bool)))
-        if len(shapes[0]) == 4:  # attention() itself: as torch's, and with lse
+        if len(shapes[0]) == 4:  # attention() itself: as torch's function, and with lse
             own = trained(OWN, *empty)
             ours = trained(lambda *given: clattn_torch.attention(*given, lse=True)[0], *empty)
             for n, pair in enumerate(zip(ours, own)):
@@ -155,7 +157,7 @@ clattn_torch.attention(*plain, lse=True)[1].sum().backward()
 expect("a dropout of 1 leaves lse alone", (out == 0).all() and all(torch.equal(x.grad, y.grad) for x, y in zip(leaves[:2], plain[:2])) and
        (leaves[2].grad == 0).all())
 
-# Shapes: batches, heads, masks that repeat, and invalid ones.
+# Shapes: batches, heads, masks that broadcast, and shapes that do not match.
 for name, shapes, options in (
         ("two axes", [(4, 8)] * 3, {}), ("three axes", [(3, 4, 8), (3, 6, 8), (3, 6, 8)], {}), ("five axes", [(2, 3, 2, 4, 8)] * 3, {}),
         ("six axes, another width", [(2, 1, 3, 2, 4, 8), (2, 1, 3, 2, 5, 8), (2, 1, 3, 2, 5, 7)], {}), ("one axis", [(8,)] * 3, {}),
@@ -175,7 +177,7 @@ for name, shapes, options in (
     whole = torch.broadcast_shapes(*(x[:-2] for x in shapes[:2])) + (shapes[0][-2], shapes[1][-2]) if len(shapes[0]) > 1 and \
         "differ" not in name and not options else ()
     for axes in range(2, len(whole) + 1):
-        for ones in range(2 ** axes):  # each of its axes is complete, or 1
+        for ones in range(2 ** axes):  # each axis has its full size, or 1
             shape = [1 if ones >> n & 1 else size for n, size in enumerate(whole[len(whole) - axes:])]
             mask = torch.ones(shape, dtype=torch.bool).bernoulli_(0.7, generator=torch.Generator().manual_seed(ones))
             alike(f"{name}, mask {shape}", lambda attend: attend(*given, attn_mask=mask))
@@ -187,7 +189,7 @@ alike("rows that see nothing", lambda attend: trained(attend, q, k, v, keep))
 alike("rows of -inf", lambda attend: trained(attend, q, k, v, torch.zeros(4, 4).masked_fill(~keep, -torch.inf), which=(0, 1, 2)))
 alike("a mask beside is_causal", lambda attend: attend(q, k, v, attn_mask=keep, is_causal=True))
 
-# Types: of tensors, of masks beside them, several at once.
+# Types of tensors and masks, alone and mixed.
 for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.complex64):
     given = tensors_of(*[(1, 2, 5, 8)] * 3, dtype=dtype)
     alike(f"{dtype}", lambda attend: attend(*given), dtype in clattn_torch._TAKEN)
@@ -199,8 +201,8 @@ for dtype in clattn_torch._TAKEN:
     for which in ((0,), (1,), (2,), (0, 2), (3,), (1, 3)):
         alike(f"{dtype}: gradients of {which}", lambda attend: trained(attend, *given, torch.zeros(4, 4, dtype=dtype), which=which), True)
 
-# torch.autocast: tensors and masks are cast like torch does, and gradients have the types of the
-# arguments.
+# torch.autocast: tensors and masks are cast as torch casts them. Gradients have the types of the
+# inputs.
 for dtype in (torch.bfloat16, torch.float16):
     for given in ((q, k, v), (q.half(), k, v.bfloat16()), (q.double(), k.double(), v.double()), (q.double(), k, v)):
         for mask in (None, keep, torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.float64), torch.zeros(4, 4, dtype=torch.bfloat16)):
@@ -215,7 +217,7 @@ for dtype in (torch.bfloat16, torch.float16):
 with torch.autocast("cuda", dtype=torch.bfloat16):
     alike("autocast of another device", lambda attend: attend(q, k, v), True)
 
-# torch.func, and derivatives that do not exist.
+# torch.func, and derivatives that are not implemented.
 many = torch.stack([q, k, v])
 alike("grad", lambda attend: F.grad(lambda x: attend(x, k, v).sin().sum())(q), True)
 alike("jacrev", lambda attend: F.jacrev(lambda x: attend(q, x, v))(k), True)
@@ -283,7 +285,7 @@ expect("a derivative of a gradient in forward mode", isinstance(
 with forward_ad.dual_level():
     near("a level without tangents", clattn_torch.attention(q, k, v), OWN(q, k, v))
 
-# A scale of 0 inside torch, and in transformers' function; its gradients.
+# A scale of 0 within torch, and with transformers' function; its gradients.
 if "within torch" in doors:
     for scale in (0.0, -0.7, float("nan")):
         def activated(*tensors, **options):
@@ -299,8 +301,8 @@ alike("transformers' function, scaling=0.0", lambda attend: trained(attend, q, k
 near("a scale of 0 with sinks", clattn_torch.attention(q, k, v, scale=0.0, sinks=torch.zeros(2)),
      (v.sum(2, keepdim=True) / 5).expand(SHAPE))
 
-# Memory: views, a lazy negative, an address between elements, copies for a device with memory of
-# its own.
+# Memory: views, a lazy negation, an address between elements, and copies for a device with separate
+# memory.
 views = {"transposed": R(1, 4, 2, 8).transpose(1, 2), "repeated": R(1, 1, 1, 8).expand(SHAPE), "every second": R(1, 2, 8, 16)[:, :, ::2, ::2],
          "at an offset": R(1, 2, 5, 9)[:, :, 1:, 1:], "columns first": R(1, 2, 8, 4).mT, "negated": torch.imag(R(SHAPE).cfloat().conj())}
 for name, x in views.items():
@@ -317,11 +319,11 @@ with context.record() as step:
     recorded = clattn_torch.attention(q, k, v)
 recorded.zero_()
 step()
-context.save_kernels()  # which finishes the queue
+context.save_kernels()  # finishes the queue
 near("a call that was recorded", recorded, OWN(q, k, v))
 step.close()
 
-# Nothing keeps a call's tensors, and later users of their memory do not change its results.
+# A call keeps no reference to its tensors. Reusing their memory does not change its result.
 given = [x.clone() for x in (q, k, v)]
 found = clattn_torch.attention(*given)
 gone = [weakref.ref(x) for x in (*given, found)]
@@ -366,8 +368,8 @@ with torch._subclasses.FakeTensorMode() as mode:
     fake = [mode.from_tensor(x) for x in (q, k, v)]
     expect("fake tensors", DOOR(*fake).shape == SHAPE and clattn_torch.attention(*fake, lse=True)[1].shape == SHAPE[:3])
 
-# Finite differences by torch itself, and torch's samples with a dropout of 1, reference inputs and
-# wrong ones.
+# Finite differences by torch itself. torch's samples with a dropout of 1, its reference inputs and
+# its wrong inputs.
 leaves = [x.clone().requires_grad_() for x in (q, k, v, torch.zeros(4, 4))]
 expect("gradcheck", torch.autograd.gradcheck(lambda q, k, v, bias: DOOR(q, k, v, bias, scale=0.4), leaves, eps=1e-2, atol=5e-3, rtol=5e-3,
                                              nondet_tol=0.0))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Whole models of transformers with attn_implementation="clattn": small ones with random weights.
-Their greedy tokens must be those of transformers' own attention, and logits and gradients as near
-to double as its own.
-    check_transformers.py [FOLDER]    the folder of clattn.py and clattn_torch.py, if not installed
+"""Whole models of transformers with attn_implementation="clattn": small, with random weights.
+Greedy tokens must equal those with transformers' own attention. Logits and gradients must be as
+close to double precision.
+
+    check_transformers.py [FOLDER]    the folder of clattn.py and clattn_torch.py, unless installed
 """
 import os
 import sys
@@ -18,8 +19,8 @@ import transformers
 import clattn_torch
 
 STEPS = 32
-# multiple of the error of transformers' own attention relative to double, and multiple of float32's
-# roundings
+# The tolerance: this many times the error of transformers' own attention compared with double
+# precision, plus this many float32 roundings.
 MORE = 4
 calls, tokens = 0, 0
 library = clattn_torch.clattn.library()
@@ -39,7 +40,8 @@ COMMON = dict(vocab_size=199, initializer_range=0.25, tie_word_embeddings=False,
 HEADS = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, **COMMON)
 T5 = dict(d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, initializer_factor=3.0, decoder_start_token_id=0,
           **{**COMMON, "initializer_range": 1.0})
-# The options that only one model uses, and the attention with which it is compared.
+# Features of attention that only this model needs, and the attention implementation to compare
+# with.
 MODELS = {
     "Llama: heads in groups": (transformers.LlamaConfig, HEADS, "sdpa"),
     "GPT-2": (transformers.GPT2Config, dict(n_embd=64, n_layer=2, n_head=4, **COMMON), "sdpa"),
@@ -63,7 +65,7 @@ def near(name, what, ours, theirs, exact):
 
 def loaded(kind, folder, how, **more):
     if "GptOss" in open(f"{folder}/config.json").read():
-        more["experts_implementation"] = "eager"  # the default one has no float64
+        more["experts_implementation"] = "eager"  # the default one does not support float64
     return kind.from_pretrained(folder, attn_implementation=how, **more).eval()
 
 
@@ -73,7 +75,7 @@ def written(model, ids, mask, **more):
 
 
 def judged(model, ids, mask, encodes):
-    """Logits and the gradients of a loss, for a row whose padding does not count."""
+    """Logits, and the gradients of a loss in which padding has no part."""
     labels = ids.masked_fill(mask == 0, -100)
     model.zero_grad()
     found = model(input_ids=ids, attention_mask=mask, labels=labels, **({} if encodes else {"use_cache": False}))
@@ -95,7 +97,7 @@ for name, (config, words, theirs_of) in MODELS.items():
         ours, theirs, exact = loaded(kind, folder, "clattn"), loaded(kind, folder, theirs_of), loaded(
             kind, folder, theirs_of, dtype=torch.float64)
         wide = loaded(kind, folder, "clattn", dtype=torch.float64)
-    # A batch whose rows begin at different places.
+    # A batch whose rows have different padding.
     ids = torch.randint(2, 199, (3, 17))
     mask = torch.ones_like(ids)
     for row, padding in enumerate((0, 5, 11)):
@@ -119,7 +121,8 @@ for name, (config, words, theirs_of) in MODELS.items():
             wrong(name, f"{what}: the model says nothing: {wanted}")
         tokens += found.numel()
     if theirs_of == "eager":
-        # its rows without visible keys are NaN in double: its softmax is that of float32
+        # rows that see nothing are NaN in double precision, because the softmax is computed in
+        # float32
         mask = torch.ones_like(mask)
     for n, found in enumerate(zip(*(judged(model, ids, mask, encodes) for model in (ours, theirs, exact)), strict=True)):
         near(name, "a logit" if n == 0 else f"gradient {n}", *found)

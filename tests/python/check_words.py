@@ -1,5 +1,7 @@
-"""The Python module's keywords: each one in each function that has it, help and signatures, errors
-for words of other libraries, and objects that threads share or that are copied.   BUILD
+"""Keywords of the Python module: each one with each function that has it. Also help and signatures,
+errors for words of other libraries, and objects that are copied or shared by threads.
+
+   check_words.py BUILD
 """
 import copy
 import inspect
@@ -25,12 +27,12 @@ def numbers(*shape):
     return random.standard_normal(shape, np.float32)
 
 
-# ---- each keyword through each function that takes it
+# ---- each keyword of each function
 
 
 def held(tensor, host):
-    """A view as C sees it, with the bytes of a dense tensor in device memory; None: it is absent.
-    """
+    """The contents of a C view, with the bytes of a dense tensor in device memory. None: it is
+    absent."""
     if not tensor.rank:
         return None
     shape, data = tuple(tensor.shape[:tensor.rank]), b""
@@ -44,7 +46,7 @@ def held(tensor, host):
 
 
 def told(struct, sizes, host, path=""):
-    """The arguments of a C function: each field that is not zero, by its path."""
+    """The arguments that a C function receives: each field that is not zero, by its path."""
     found = {}
     for name, word in struct.words.items():
         value, here = getattr(struct, name), f"{path}{name}"
@@ -68,7 +70,7 @@ def told(struct, sizes, host, path=""):
 
 
 class Told:
-    """Replaces a function of the library: nothing runs, and the arguments are recorded."""
+    """Replaces a function of the library. Nothing runs, and the arguments are stored."""
 
     def __init__(self, name):
         self.name, self.kept, self.host = name, getattr(lib, name), "_group_" in name
@@ -107,7 +109,7 @@ def samples(struct, name, whole):
         return [(ends if name == "cu_seqlens_q" else device(ends), {name: (0, 1, 4) if name == "cu_seqlens_q" else ends, "sequences": 2})]
     if word in clattn.HOST:
         letter = struct.host_lengths[name]
-        if letter in struct.words:  # the length is a field of its own
+        if letter in struct.words:  # the length is a separate field
             return [([2] * 4, {name: (2,) * 4, letter: 4})]
         count = {"B": 1, "H": 2, "B+1": 2, "members": 1}[letter]
         return [([2] * count, {name: (2,) * count})]
@@ -137,7 +139,8 @@ def samples(struct, name, whole):
 
 
 def functions():
-    """Each function, the name of its C function, its params, and the arguments that it requires."""
+    """Each function, the name of the C function that it calls, its params, and a minimal set of
+    arguments."""
     x4, k4 = np.ones((1, 2, 4, 8), np.float32), clattn.Buffer(np.ones((1, 2, 4, 8), np.float32), context=context)
     x3, m, vector = np.ones((1, 4, 16), np.float32), np.ones((16, 16), np.float32), np.ones(16, np.float32)
     attend = {"q": x4, "k": k4, "v": k4}
@@ -164,19 +167,20 @@ def functions():
         yield group, call, f"clattn_group_{c_name}", clattn.HEADER[f"clattn_group_{of}_params"], arguments
 
 
-# Results, which check_python.py and check_calls.py test. Fields of a call that begin like results
-# are no results.
+# Keywords that select results, which check_python.py and check_calls.py test. The lookahead
+# excludes fields with similar names.
 RESULTS = re.compile(r"(out|lse|weights|scores|block_mask|y|sum|kept|d(?!ropout|eltas?$|eal$|lse$)[a-z_]+)$")
 
 
 def left_out(whole, call, name):
-    """A keyword that is tested elsewhere, or that this call has in another form."""
+    """Returns true for a keyword that is tested elsewhere, or that this call has otherwise."""
     return RESULTS.match(name) or (call.startswith("rope") and name == "rope") or (call, name) == ("dropout_mask", "mask") or \
         (name == "workspace" and (call == "layer_forward" or isinstance(whole, clattn.Group)))
 
 
 def keywords():
-    """Each keyword of each function: C receives its field, the earlier fields, and nothing else."""
+    """Each keyword of each function: C receives its field, the same fields as before, and nothing
+    else."""
     count = 0
     for whole, call, c_name, kind, given in functions():
         function, planned, host = getattr(whole, call), c_name.rpartition("_")[2] in clattn._ANSWERS, isinstance(whole, clattn.Group)
@@ -195,7 +199,7 @@ def keywords():
                     want = {field: dense(x, bare) if isinstance(x, np.ndarray) else [dense(one, bare) for one in x]
                             if isinstance(x, list) else x for field, x in fields.items()}
                     if (f"d{name}", name, None) in clattn._LAYER_GRADIENTS and call.startswith("layer_backward"):
-                        # which is requested by default
+                        # computed by default
                         want[f"d{name}"] = dense(np.zeros_like(value), planned)
                     check(new == want and before.keys() <= after.keys(), f"{call}({name}={value!r}): {new}, not {want}")
                     count += 1
@@ -203,8 +207,8 @@ def keywords():
 
 
 def ragged():
-    """The gradients of a packed batch: without `sequences`, in a group and recorded, equal to those
-    of each sequence alone."""
+    """Gradients of a packed batch without `sequences`, in a group and recorded, equal those of each
+    sequence alone."""
     q, k, v, dout = (numbers(1, 2, 9, 32) for _ in range(4))
     ends = {"cu_seqlens_q": [0, 4, 9], "cu_seqlens_kv": [0, 4, 9]}
     out, lse = context.attention(q, k, v, lse=True, **ends)
@@ -286,13 +290,14 @@ def helped():
 
 
 def porting():
-    """Each argument in docs/porting.md is a keyword, or its error names the keyword of its row."""
+    """Each argument that docs/porting.md names is a keyword, or its error names the keyword of its
+    row."""
     x = np.ones((1, 1, 4, 8), np.float32)
     takes, count = inspect.signature(clattn.attention_backward).parameters, 0
     tables = open("docs/porting.md", encoding="utf-8").read().partition("\n## ")[2]
     for arguments, fields in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", tables, re.M):
         if arguments in ("argument", "attribute", "input, attribute or output"):
-            continue  # a table's head
+            continue  # the head of a table
         fields = [word.rpartition(".")[2] for word in re.findall(r"`([\w.]+)`", fields)]
         for argument in re.findall(r"\b([A-Za-z]\w+)\b(?![^(]*\))", arguments):
             word = argument.removeprefix("set_")
@@ -308,7 +313,7 @@ def porting():
 
 
 def meant():
-    """Errors for values and words of other libraries name the right keyword."""
+    """Errors for values and words of other libraries name what was meant."""
     x = np.ones((1, 2, 4, 8), np.float32)
     attend = lambda **options: clattn.attention(x, x, x, **options)
     layer = dict(zip(("x", "wq", "wk", "wv", "wo"), (x[0], *[np.ones((8, 8), np.float32)] * 4)))
@@ -366,7 +371,7 @@ def meant():
     for word in ("double", "float64", "f64", "complex64", "int64", "nothing"):
         refused("are not taken", clattn.Buffer.zeros, (3,), word)
 
-    class Learns:  # like torch, with a gradient to lose
+    class Learns:  # like a torch tensor whose gradient would be lost
         requires_grad, dtype, shape = True, "torch.float32", (1,)
 
         class device:
@@ -405,7 +410,7 @@ def meant():
 
 
 def owned():
-    """The owner of a handle is not copied, waits in each thread, and is closed twice without harm.
+    """An object that owns a handle cannot be copied, waits in each thread, and can be closed twice.
     """
     large = clattn.Buffer(numbers(1 << 22), context=context)
     want = large.numpy()

@@ -1,6 +1,5 @@
-"""The common part of the checks of the Python module: the module of a build folder, counted checks,
-and attention in float64.
-"""
+"""Shared by the checks of the Python module: the module of a build folder, counted checks, and
+attention in float64."""
 import os
 import sys
 

@@ -1,10 +1,11 @@
-"""A whole decoder of Llama's kind in float64, only with NumPy, and a made-up model, for comparison
-with examples of whole decoders. Weights have GGUF's names, and rows of q and k GGUF's order, in
-which RoPE's pairs are neighbours.
+"""A complete Llama decoder in float64 with numpy, and a synthetic model, for comparison with the
+examples of complete decoders. Weights have GGUF's names, and rows of q and k have GGUF's order, in
+which RoPE pairs neighbouring columns.
 
-    whole_llama.py FOLDER [MODEL.gguf]   writes the made-up model, or a real one, like Hugging Face,
-                                         with tokens.npy and their logits.npy; FOLDER-bf16 and
-                                         FOLDER-f16 beside it have its weights in those types
+    whole_llama.py FOLDER [MODEL.gguf]
+
+Writes the synthetic model, or a real one, in Hugging Face's format, with tokens.npy and the logits
+in logits.npy. FOLDER-bf16 and FOLDER-f16 have the weights in those types.
 """
 import json
 import os
@@ -14,7 +15,7 @@ import numpy as np
 
 
 def rope(x, base):
-    """x [H, N, D]: apply RoPE to neighbours (x[2d], x[2d + 1]) by the angle n base^(-2d/D)."""
+    """RoPE of x [H, N, D]: neighbours (x[2d], x[2d + 1]) are rotated by n base^(-2d/D)."""
     n, d = x.shape[1:]
     angle = np.arange(n)[:, None] * base ** (-np.arange(0, d, 2) / d)
     turned = np.empty_like(x)
@@ -83,7 +84,7 @@ def name_of(name):
 
 
 def halves(w, heads):
-    """Rows of q or k in Hugging Face's order, where RoPE's pairs are the halves of a head."""
+    """Rows of q or k in Hugging Face's order, in which RoPE pairs the halves of a head."""
     return np.ascontiguousarray(w.reshape(heads, -1, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape))
 
 

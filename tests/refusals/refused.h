@@ -1,6 +1,6 @@
-// refused.h: tables of calls that must be refused without any effect. A table is an X-list of
-// X(name, word that the message must have, change of the parameters p). Included by the suites of
-// errors, each of which first defines REFUSED_PARAMS: the type of *p.
+// refused.h: tables of calls that must be refused without side effects. A table is an X-list of
+// X(name, word that the message must contain, statement that spoils the parameters p). The suites
+// make the calls. Each suite first defines REFUSED_PARAMS, the type of *p.
 #ifndef CLATTN_TESTS_REFUSED_H
 #define CLATTN_TESTS_REFUSED_H
 
@@ -26,7 +26,7 @@ struct refusal {
 #define REFUSED_ROW(name, word, wrong) {#name, word, spoil_##name},
 #define REFUSED_COUNT(table) ((int)(sizeof(table) / sizeof(table)[0]))
 
-// Run a test once for each row; _i is the row.
+// Run a test once for each row. _i is the row.
 #define REFUSED_LOOP(group, test, table) tcase_add_loop_test(group, test, 0, REFUSED_COUNT(table))
 
 // Make one call, and fail the Check test unless it is refused.
@@ -34,27 +34,27 @@ struct refusal {
     (harness_log_clear(), harness_assert_refused(name, call, want, word))
 #define ASSERT_INVALID(name, call, word) ASSERT_REFUSED(name, call, CLATTN_INVALID_ARGUMENT, word)
 
-// The call had no effect: no event, and no changed byte of an output.
+// Fail unless the refused call left no event and did not change a byte of the output.
 static inline void refused_assert_nothing(const char *name, cl_event event, const struct guarded *output) {
     ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
     ck_assert_msg(guarded_intact(output, harness()->queue), "%s: a refused call wrote", name);
 }
 
-// A suite of one entry point that prepares and enqueues. It has the entry points' names, and a
-// function that makes the buffers and the valid params; the last `outputs` of `all` are written:
-// void make(struct refused_buffers *buffers, REFUSED_PARAMS *p).
+// Buffers of one call, for suites of an entry point with prepare and enqueue functions.
+// `make(buffers, p)` creates the buffers and parameters of a good call. The last `outputs` of `all`
+// are outputs.
 struct refused_buffers {
     struct guarded all[8];
     int count, outputs;
 };
-// Release the buffers, and check that the refused call (its name is `refused`) had no effect.
+// Release the buffers. If `refused` names a refused call, fail if it had side effects.
 static inline void refused_buffers_end(struct refused_buffers *b, const char *refused, cl_event event) {
     for (int n = b->count - b->outputs; refused && n < b->count; n++)
         refused_assert_nothing(refused, event, &b->all[n]);
     for (int n = 0; n < b->count; n++) guarded_release(&b->all[n]);
 }
-// Define main, and a test of every row of two tables. `invalid` is also refused by preparing;
-// `invalid_buffers` has errors that preparing does not check.
+// Define main, and a test for each row of the tables `invalid` and `invalid_buffers`. Prepare must
+// refuse the rows of `invalid`, and accept those of `invalid_buffers`.
 #define REFUSED_SUITE(suite_name, make, entry)                                                               \
     static void check_refused(const struct refusal *refusal, bool ahead) {                                   \
         struct refused_buffers b = {.count = 0};                                                             \
@@ -84,7 +84,7 @@ static inline void refused_buffers_end(struct refused_buffers *b, const char *re
         return harness_run(suite);                                                                           \
     }
 
-// A view of zeros for such a call.
+// A view of zeros in a new buffer of the call.
 static inline clattn_tensor refused_buffer(struct refused_buffers *b, bool output,
                                            struct guarded_shape shape) {
     double *zeros = reference_alloc(guarded_shape_count(&shape));
@@ -95,7 +95,7 @@ static inline clattn_tensor refused_buffer(struct refused_buffers *b, bool outpu
     return to->view;
 }
 
-// An attention call that is valid except for the change of the test.
+// An attention call that is valid until the test spoils it.
 struct refused_case {
     struct case_data *data;
     struct case_arrays arrays;
@@ -119,8 +119,8 @@ static inline void refused_case_end(struct refused_case *call, const char *name,
     case_free(call->data);
 }
 
-// Define a test of every row of a table. The case `good`, whose parameters are arrays.PART, is
-// changed and then refused by ENTRY_enqueue.
+// Define a test for each row of a table. The case `good`, whose parameters are arrays.PART, is
+// spoiled, and ENTRY_enqueue must refuse it.
 #define REFUSED_CASES(test, table, good, part, entry, want)                                                  \
     START_TEST(test) {                                                                                       \
         struct refused_case call = refused_case_begin(&(good));                                              \

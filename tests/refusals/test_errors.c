@@ -1,6 +1,6 @@
-// test_errors.c: every refusal of an attention call: the status, one line with the reason, and
-// nothing enqueued or written. Elsewhere: layer, merge and context (test_errors_layer.c,
-// test_errors_handles.c).
+// test_errors.c: every refusal of an attention call: the status, a one-line reason, and nothing
+// enqueued or written. Layer, merge and context are in test_errors_layer.c and
+// test_errors_handles.c.
 #define REFUSED_PARAMS clattn_attention_params
 #include "refusals/refused.h"
 
@@ -34,14 +34,14 @@ static clattn_rope *yarn(clattn_attention_params *p) {
     return &p->rope;
 }
 
-// Factors of pairs; a head has four pairs.
+// Scaling by factors of pairs. A head has four pairs.
 static clattn_rope *pairs(clattn_attention_params *p) {
     half(p)->scaling = CLATTN_ROPE_SCALING_PAIRS;
     p->rope.pair_factors = plain_numbers, p->rope.pairs = 4;
     return &p->rope;
 }
 
-// Positions of rows and keys, in existing memory.
+// Valid positions of rows and keys, in an existing buffer.
 static clattn_rope *placed(clattn_attention_params *p) {
     static const int64_t rows[] = {2, 5}, keys[] = {2, 7};
     const cl_mem buffer = p->score.bias.buffer;
@@ -50,14 +50,14 @@ static clattn_rope *placed(clattn_attention_params *p) {
     return &p->rope;
 }
 
-// Appended rows, in existing memory.
+// Valid appended rows, in an existing buffer.
 static clattn_kv *grown(clattn_attention_params *p) {
     static const int64_t rows[] = {2, 2, 5, 8};
     p->kv.k_new = p->kv.v_new = clattn_tensor_dense(p->q.buffer, CLATTN_TYPE_F32, 4, rows);
     return &p->kv;
 }
 
-// Keys and values of i8 with a scale a row, in existing memory.
+// i8 keys and values with one scale per row, in existing buffers.
 static clattn_kv *scaled(clattn_attention_params *p) {
     static const int64_t rows[] = {2, 2, 7, 1};
     p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8;
@@ -65,14 +65,14 @@ static clattn_kv *scaled(clattn_attention_params *p) {
     return &p->kv;
 }
 
-// Scales of groups; rows of 8 numbers have one group.
+// Scales of groups. A row of 8 numbers has one group.
 static clattn_kv *grouped(clattn_attention_params *p) {
     scaled(p)->k_scale.rank = 4;
     p->kv.k_scale.shape[3] = p->kv.k_scale.stride[3] = 1;
     return &p->kv;
 }
 
-// The same with a past.
+// The same keys and values as a past.
 static clattn_kv *past(clattn_attention_params *p) {
     scaled(p)->past_k = p->kv.k, p->kv.past_v = p->kv.v;
     p->kv.past_k_scale = p->kv.past_v_scale = p->kv.k_scale;
@@ -85,7 +85,7 @@ static clattn_tensor five(const clattn_attention_params *p) {
     return clattn_tensor_dense(p->q.buffer, CLATTN_TYPE_F32, 1, count);
 }
 
-// Errors of shapes alone: plan and prepare refuse them, too.
+// Invalid shapes and options, which plan and prepare also refuse.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
     X(k_rank, "k", p->kv.k.rank = 5)                                                                         \
@@ -232,7 +232,7 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(cache_repeats, "k", grown(p)->k.stride[0] = 0)                                                         \
     X(sections_mixed, "rope.sections_interleaved", half(p)->sections_interleaved = true)
 
-// Errors that only a real buffer shows.
+// Errors that need a buffer to detect, so plan and prepare accept them.
 #define INVALID_BUFFERS(X)                                                                                   \
     X(q_absent, "q", p->q.buffer = NULL)                                                                     \
     X(v_absent, "v", p->kv.v.buffer = NULL)                                                                  \
@@ -260,7 +260,7 @@ static clattn_tensor five(const clattn_attention_params *p) {
       (p->score.mask_mod = "j > i", p->score.mod_buffers[0] = p->q,                                          \
        p->score.mod_buffers[0].offset = 100000))
 
-// Unsupported fields; the message has the option's name.
+// Unsupported combinations. The message names the option.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
     X(turned_i8, "rope of i8 keys", (half(p), p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8))                 \
     X(turned_rotated, "rope of rotated keys", (half(p), p->kv.k_rotation = 8))
@@ -273,7 +273,7 @@ REFUSED_CASES(shapes, invalid_shapes, good, params, clattn_attention, CLATTN_INV
 REFUSED_CASES(buffers, invalid_buffers, good, params, clattn_attention, CLATTN_INVALID_ARGUMENT)
 REFUSED_CASES(options_not_built, unsupported_options, good, params, clattn_attention, CLATTN_UNSUPPORTED)
 
-// Plan, workspace and prepare refuse what enqueue refuses.
+// Plan, workspace and prepare must refuse the same calls as enqueue.
 static void check_ahead(const struct refusal *refusal, clattn_status want) {
     struct refused_case call = refused_case_begin(&good);
     clattn_context *context = harness()->context;

@@ -1,5 +1,5 @@
-// test_errors_append.c: every refusal of clattn_append_enqueue: the status, one line with the
-// reason, and nothing written. The results are in test_append.c.
+// test_errors_append.c: every refusal of clattn_append_enqueue: the status, a one-line reason, and
+// nothing written. Results are in test_append.c.
 #define REFUSED_PARAMS clattn_append_params
 #include "refusals/refused.h"
 

@@ -1,6 +1,6 @@
-// test_errors_backward.c: every refusal of a call for gradients: the status, one line with the
-// reason, and nothing enqueued or written. All errors of its forward call are in test_errors.c, and
-// only a few here.
+// test_errors_backward.c: every refusal of a call for gradients: the status, a one-line reason, and
+// nothing enqueued or written. Errors of the forward call are in test_errors.c, with a few examples
+// here.
 #define REFUSED_PARAMS clattn_attention_backward_params
 #include "refusals/refused.h"
 
@@ -23,7 +23,7 @@ static const struct test_case good = {.op = CASE_BACKWARD,
 static const clattn_tensor absent;
 static const int32_t too_long[] = {8, 1}, no_numbers[] = {0, 5};
 
-// Keys in pages, or before others, in existing memory.
+// A view for keys in pages or in a past, in an existing buffer.
 static clattn_tensor shaped(cl_mem buffer, clattn_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
     return clattn_tensor_dense(buffer, type, 4, (const int64_t[]){a, b, c, d});
 }
@@ -113,7 +113,7 @@ static void page(clattn_kv *kv) {
     X(dsinks_over_lse, "overlaps", p->dsinks.buffer = FORWARD.lse.buffer)                                    \
     X(dslopes_over_dscales, "overlaps", p->dalibi_slopes.buffer = p->dhead_scales.buffer)
 
-// Options without a gradient; the message has the option's name.
+// Options without gradients. The message names the option.
 #define UNSUPPORTED(X)                                                                                       \
     X(pages, "block_table", page(&FORWARD.kv))                                                               \
     X(past, "past_k",                                                                                        \
@@ -140,7 +140,7 @@ REFUSED_CASES(shapes, invalid_shapes, good, backward, clattn_attention_backward,
 REFUSED_CASES(buffers, invalid_buffers, good, backward, clattn_attention_backward, CLATTN_INVALID_ARGUMENT)
 REFUSED_CASES(no_gradients, unsupported, good, backward, clattn_attention_backward, CLATTN_UNSUPPORTED)
 
-// Plan, workspace and prepare refuse what enqueue refuses.
+// Plan, workspace and prepare must refuse the same calls as enqueue.
 static void check_ahead(const struct refusal *refusal, clattn_status want) {
     struct refused_case call = refused_case_begin(&good);
     clattn_context *context = harness()->context;

@@ -1,5 +1,5 @@
-// test_errors_block.c: every refusal of the functions of block.h: the status, one line with the
-// reason, and nothing written. The results are in test_block.c.
+// test_errors_block.c: every refusal of the functions of block.h: the status, a one-line reason,
+// and nothing written. Results are in test_block.c.
 #define REFUSED_PARAMS struct block_calls
 #include <clattn/clattn.h>
 
@@ -150,7 +150,7 @@ static void make_sample(struct refused_buffers *b, REFUSED_PARAMS *p) {
     p->sample.x = rows_of(b, false, SIZE), p->sample.out = ids_of(b, true), p->sample.temperature = 1;
 }
 
-// A test of every row of a table.
+// Define a test for each row of a table.
 #define REFUSALS(table, part)                                                                                \
     START_TEST(table##_refused) {                                                                            \
         struct refused_buffers b = {.count = 0};                                                             \

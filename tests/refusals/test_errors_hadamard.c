@@ -1,12 +1,12 @@
-// test_errors_hadamard.c: every refusal of clattn_hadamard_enqueue: the status, one line with the
-// reason, and nothing written. The results are in test_hadamard.c.
+// test_errors_hadamard.c: every refusal of clattn_hadamard_enqueue: the status, a one-line reason,
+// and nothing written. Results are in test_hadamard.c.
 #define REFUSED_PARAMS clattn_hadamard_params
 #include "refusals/refused.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 8, SIZE = 48 };
 
 static clattn_hadamard_params *wide(clattn_hadamard_params *p) {
-    static const int64_t row[] = {1, 1, 1, 2048}; // which the buffers hold
+    static const int64_t row[] = {1, 1, 1, 2048}; // fits the buffers
     p->x = clattn_tensor_dense(p->x.buffer, CLATTN_TYPE_F32, 4, row);
     p->y = clattn_tensor_dense(p->y.buffer, CLATTN_TYPE_F32, 4, row);
     return p;

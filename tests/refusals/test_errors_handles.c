@@ -1,6 +1,7 @@
-// test_errors_handles.c: refusals of handles and calls: NULL, foreign contexts and queues, wait
-// lists, workspace, kernels that do not support a call, merges, and the context itself. Elsewhere:
-// the options of attention (test_errors.c) and the layer (test_errors_layer.c).
+// test_errors_handles.c: refusals that concern handles and calls, not shapes: NULL, foreign
+// contexts and queues, wait lists, workspace, forced kernels without a feature, merges, and the
+// context itself. Options of attention are in test_errors.c, and the layer is in
+// test_errors_layer.c.
 #define REFUSED_PARAMS clattn_merge_params
 #include "refusals/refused.h"
 
@@ -86,7 +87,7 @@ START_TEST(workspace_too_small) {
 }
 END_TEST
 
-// Only the unfused kernel returns score taps. Another kernel, requested by name, is refused.
+// Only the unfused kernel returns score taps. If another kernel is forced, the call is refused.
 START_TEST(kernel_cannot) {
     struct refused_case call = refused_case_begin(&good);
     struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {2, 4, 5, 7}, LAYOUT_DENSE};
@@ -140,8 +141,7 @@ START_TEST(contexts) {
 }
 END_TEST
 
-// A cache folder that cannot be created only means that kernels are built again. A new context has
-// no error.
+// A cache folder that cannot be created only costs rebuilding. A new context has no last error.
 START_TEST(fresh_context) {
     clattn_context_params params = {.device = harness()->device, .cache_dir = "/nonexistent/folder/cache"};
     clattn_context *context = NULL;

@@ -1,5 +1,5 @@
-// test_errors_kv.c: every refusal of clattn_layer_kv_enqueue: the status, one line with the reason,
-// and nothing enqueued or written.
+// test_errors_kv.c: every refusal of a call that computes a layer's keys and values: the status, a
+// one-line reason, and nothing enqueued or written.
 #define REFUSED_PARAMS clattn_layer_kv_params
 #include "refusals/refused.h"
 

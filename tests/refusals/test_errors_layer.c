@@ -1,5 +1,6 @@
-// test_errors_layer.c: every refusal of a layer call: the status, one line with the reason, and
-// nothing enqueued or written. All of attention's options are in test_errors.c, and only two here.
+// test_errors_layer.c: every refusal of a layer call: the status, a one-line reason, and nothing
+// enqueued or written. Attention's own options, which a layer passes on, are in test_errors.c, with
+// two examples here.
 #define REFUSED_PARAMS clattn_layer_params
 #include "refusals/refused.h"
 
@@ -21,7 +22,8 @@ static const struct test_case good = {.op = CASE_LAYER,
 static const int32_t any_numbers[] = {0, 1};
 static const clattn_tensor absent;
 
-// Existing keys and values of two heads: the buffer of x has as many numbers.
+// Keys and values that are already computed. They use the buffer of x, which has enough numbers for
+// two heads.
 #define many_heads clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 4, 7, 8)
 #define few clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 6, 8)
 #define keys clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 7, 8)

@@ -1,6 +1,6 @@
-// test_errors_layer_backward.c: every refusal of a call for a layer's gradients: the status, one
-// line with the reason, and nothing enqueued or written. All errors of its forward call are in
-// test_errors_layer.c, and only a few here.
+// test_errors_layer_backward.c: every refusal of a call for a layer's gradients: the status, a
+// one-line reason, and nothing enqueued or written. Errors of the forward call are in
+// test_errors_layer.c, with a few examples here.
 #define REFUSED_PARAMS clattn_layer_backward_params
 #include "refusals/refused.h"
 
@@ -70,14 +70,14 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dbias_of_none, "dbias", p->dbias = shaped(p->dx.buffer, CLATTN_TYPE_F32, 2, 5, 7, 0, 0))               \
     X(gradient_of_nothing, "score_mod_gradient", p->score_mod_gradient = "1.0f")
 
-// Errors of gradients from kept results, and of the forward call that keeps them.
+// Refused for gradients from kept state, and for the forward call that keeps it.
 #define KEPT(X)                                                                                              \
     X(kept_rank, "kept", p->kept.rank = 2)                                                                   \
     X(kept_type, "kept", p->kept.type = CLATTN_TYPE_F16)                                                     \
     X(kept_short, "kept", p->kept.shape[0] -= 1)                                                             \
     X(kept_last_stride, "kept", p->kept.stride[0] = 2)
 
-// Errors of buffers, which preparing does not check.
+// Errors of buffers, which prepare does not check.
 #define INVALID_BUFFERS(X)                                                                                   \
     X(x_absent, "x", FORWARD.x.buffer = NULL)                                                                \
     X(wo_absent, "wo", FORWARD.wo.buffer = NULL)                                                             \
@@ -95,7 +95,7 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dx_over_kept, "overlaps", p->dx.buffer = p->kept.buffer)                                               \
     X(kept_leaves, "kept", p->kept.offset = 1 << 20)
 
-// Errors of only the forward call.
+// Refused only for the forward call.
 #define FORWARD_INVALID(X)                                                                                   \
     X(nothing_kept, "kept", p->kept = absent)                                                                \
     X(nowhere_kept, "kept", p->kept.buffer = NULL)                                                           \
@@ -106,7 +106,7 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(bo_over_out, "overlaps", FORWARD.bo.buffer = FORWARD.out.buffer)                                       \
     X(workspace_kept, "workspace", p->workspace = p->kept.buffer)
 
-// Options without a gradient; the message has the option's name.
+// Options without gradients. The message names the option.
 #define UNSUPPORTED(X)                                                                                       \
     X(keys, "kv", FORWARD.kv.k = FORWARD.kv.v = KEYS)                                                        \
     X(append, "append", FORWARD.append = true)                                                               \
@@ -133,7 +133,7 @@ REFUSED_TABLE(unsupported, UNSUPPORTED)
 REFUSED_TABLE(forward_invalid, FORWARD_INVALID)
 REFUSED_TABLE(kept_invalid, KEPT)
 
-// The valid call's results, each with the tensor whose gradient it is.
+// The gradients of the good call. Each has the shape of its input.
 #define MOST_RESULTS 17
 struct good_call {
     struct case_data *data;
@@ -208,7 +208,7 @@ START_TEST(buffers) {
 }
 END_TEST
 
-// The forward call is refused like its gradients, with a message that does not mention them.
+// The forward call must refuse the same errors, without mentioning gradients.
 static void check_forward_refused(const struct refusal *r, clattn_status want) {
     struct good_call g;
     cl_event event = NULL;
@@ -223,7 +223,7 @@ static void check_forward_refused(const struct refusal *r, clattn_status want) {
 
 START_TEST(no_gradients) {
     check_refused(&unsupported[_i], CLATTN_UNSUPPORTED, true);
-    // The forward call of an expression without a derivative is valid.
+    // An expression without a derivative is valid in a forward call.
     if (strcmp(unsupported[_i].word, "score_mod") != 0)
         check_forward_refused(&unsupported[_i], CLATTN_UNSUPPORTED);
 }

@@ -1,12 +1,12 @@
-// test_errors_linear.c: every refusal of a linear call: the status, one line with the reason, and
-// nothing enqueued or written.
+// test_errors_linear.c: every refusal of a linear call: the status, a one-line reason, and nothing
+// enqueued or written.
 #define REFUSED_PARAMS clattn_linear_params
 #include "refusals/refused.h"
 
 static const struct test_case good = {
     .op = CASE_LINEAR, .name = "good", .batch = 2, .n_q = 5, .width = 24, .head_dim = 28, .biases = 1};
 
-// With valid scales: the numbers of the bias.
+// Valid scales: the tensor of the bias.
 #define SCALED(p) ((p)->w.type = CLATTN_TYPE_I8, (p)->w_scale = (p)->b)
 
 #define INVALID(X)                                                                                           \

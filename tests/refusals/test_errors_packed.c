@@ -1,6 +1,7 @@
 // test_errors_packed.c: refusals of packing weights, and of calls with weights that were packed for
-// something else: the status, one line, nothing enqueued. On a device that gains nothing, packing
-// does nothing. The context's tuned row packs weights on any device. Uses the library's internals.
+// another tensor or device: the status, a one-line reason, and nothing enqueued. On a device
+// without a packed form packing does nothing. A tuned row of the test's context forces packing on
+// any device. Uses the library's internals.
 #define REFUSED_PARAMS clattn_linear_params
 #include "refusals/refused.h"
 
@@ -27,7 +28,7 @@ static const struct test_case good_layer = {.op = CASE_LAYER,
                                             .q_type = CLATTN_TYPE_BF16,
                                             .matrix_type = CLATTN_TYPE_BF16};
 
-// The fields that clattn_linear_pack would have written for other weights.
+// Recompute the checksum, as if clattn_linear_pack had packed other weights.
 static void sum_again(clattn_packed *p) {
     const unsigned char *parts[] = {(const unsigned char *)&p->buffer, (const unsigned char *)p->made};
     const size_t sizes[] = {sizeof p->buffer, 6 * sizeof *p->made};
@@ -57,7 +58,7 @@ static void sum_again(clattn_packed *p) {
 REFUSED_TABLE(invalid, INVALID)
 REFUSED_CASES(wrong_weights, invalid, good, linear, clattn_linear, CLATTN_INVALID_ARGUMENT)
 
-// Each of a layer's four packed weights, by its name.
+// Each of a layer's four packed weights is named in its message.
 START_TEST(wrong_weights_of_a_layer) {
     static const char *const names[] = {"packed_wq: ", "packed_wk: ", "packed_wv: ", "packed_wo: "};
     struct case_data *data = case_make(&good_layer);
@@ -150,8 +151,8 @@ START_TEST(refused_packing) {
 }
 END_TEST
 
-// Bytes of each type: 2 bytes for an element and a term, in blocks of 32 by 32, and a line of
-// limits. 0 if nothing is gained.
+// Packed size of each type: 2 bytes per element and term in blocks of 32 by 32, and a line of
+// limits. 0 if packing gains nothing.
 START_TEST(bytes_of) {
     static const struct {
         clattn_type type;
@@ -170,10 +171,10 @@ START_TEST(bytes_of) {
         ck_assert_int_eq(clattn_linear_packed_bytes(harness()->context, &p, &bytes), CLATTN_OK);
         ck_assert_uint_eq(bytes, (rows[i].bytes + 255) / 256 * 256);
         ck_assert_int_eq(clattn_linear_packed_bytes(plain, &p, &bytes), CLATTN_OK);
-        ck_assert_uint_eq(bytes, 0); // no engine was requested, and no tuned row selects one
+        ck_assert_uint_eq(bytes, 0); // neither the device nor a tuned row has a matrix engine
     }
     clattn_context_destroy(plain);
-    // More than 64 bits count.
+    // More bytes than 64 bits can count.
     clattn_pack_params vast = {
         .w = clattn_tensor_dense(NULL, CLATTN_TYPE_BF16, 2, (const int64_t[]){INT32_MAX - 65536, 1 << 28})};
     size_t bytes;
@@ -182,8 +183,8 @@ START_TEST(bytes_of) {
 }
 END_TEST
 
-// On a device that gains nothing, packing does nothing, and calls work without it. The event
-// completes all the same.
+// If packing gains nothing, nothing is packed, calls use the plain weights, and the event
+// completes.
 START_TEST(nothing_to_pack) {
     clattn_context *plain = harness_open((clattn_context_params){.context = harness()->opencl});
     struct test_case test = good;
@@ -209,8 +210,8 @@ START_TEST(nothing_to_pack) {
 }
 END_TEST
 
-// After an event, at an offset, and for a call that waits for the packing on an out-of-order queue.
-// The weights may be released in the meantime: a call reads the packed ones.
+// Packing waits for an event and writes at an offset. A call on an out-of-order queue waits for the
+// packing. The plain weights may change afterwards, because the call reads the packed ones.
 START_TEST(waits_and_reads_packed) {
     struct test_case test = good;
     struct case_arrays a;
@@ -230,7 +231,7 @@ START_TEST(waits_and_reads_packed) {
                      CLATTN_OK);
     ck_assert_ptr_eq(a.linear.packed.buffer, p.buffer);
     clSetUserEventStatus(gate, CL_COMPLETE);
-    // w becomes zeros after it was packed.
+    // Overwrite w with zeros after it was packed.
     const uint8_t zero = 0;
     cl_event cleared;
     harness_expect(clEnqueueFillBuffer(queue, a.linear.w.buffer, &zero, 1, (size_t)a.linear.w.offset * 2,
@@ -240,7 +241,7 @@ START_TEST(waits_and_reads_packed) {
                      CLATTN_OK);
     harness_expect(clWaitForEvents(1, &end), "clWaitForEvents");
     struct case_result got = case_collect(&a, queue, NULL);
-    got.intact = true; // w was changed here
+    got.intact = true; // w was changed by the test
     ck_assert_msg(case_agrees(data, &got, why, sizeof why), "%s", why);
     case_result_free(&got);
     clReleaseEvent(gate), clReleaseEvent(done), clReleaseEvent(cleared), clReleaseEvent(end);

@@ -1,5 +1,5 @@
-// test_errors_rope.c: every refusal of clattn_rope_enqueue: the status, one line with the reason,
-// and nothing written. The results are in test_rope_call.c.
+// test_errors_rope.c: every refusal of clattn_rope_enqueue: the status, a one-line reason, and
+// nothing written. Results are in test_rope_call.c.
 #define REFUSED_PARAMS clattn_rope_params
 #include "refusals/refused.h"
 

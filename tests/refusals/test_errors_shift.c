@@ -1,5 +1,5 @@
-// test_errors_shift.c: every refusal of clattn_shift_enqueue: the status, one line with the reason,
-// and nothing written. The results are in test_shift.c.
+// test_errors_shift.c: every refusal of clattn_shift_enqueue: the status, a one-line reason, and
+// nothing written. Results are in test_shift.c.
 #define REFUSED_PARAMS clattn_shift_params
 #include "refusals/refused.h"
 
@@ -24,7 +24,7 @@ static clattn_rope *dynamic(clattn_shift_params *p) {
     return &p->rope;
 }
 
-// Blocks that do not fit the valid call's buffers: the width is checked first.
+// Rows wider than any buffer of the good call. The width must be checked before the buffer's size.
 static clattn_shift_params *wide(clattn_shift_params *p) {
     static const int64_t blocks[] = {1, 1, 1, 1056 / 32};
     p->k = clattn_tensor_dense(p->k.buffer, CLATTN_TYPE_Q8_0, 4, blocks);

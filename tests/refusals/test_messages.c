@@ -1,5 +1,5 @@
-// test_messages.c: the library's messages and their recipients: the log's levels and threads, the
-// last error, lasting strings. The text of each refusal is in test_errors.c and others.
+// test_messages.c: the library's messages: log levels and threads, the last error, and strings that
+// remain valid. The messages of refusals are in test_errors.c and others.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-// The messages that a log received.
+// The messages that a log callback received.
 struct received {
     int count[CLATTN_LOG_DEBUG + 1], newlines;
-    int others; // on a thread that the test did not expect
+    int others; // messages on an unexpected thread
     pthread_t expected;
     char last[1024];
 };
@@ -32,7 +32,7 @@ static clattn_context *open_context(struct received *r, clattn_log_level level) 
                                 .log = {.fn = r ? receive : NULL, .user = r, .level = level}});
 }
 
-// A valid call that builds, and one that is refused.
+// A good call that builds a kernel, and a call that is refused.
 static void make_calls(clattn_context *c) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 32)};
     p.out = p.kv.k = p.kv.v = p.q;
@@ -48,7 +48,7 @@ START_TEST(levels) {
         make_calls(c);
         clattn_context_destroy(c);
         ck_assert_int_eq(r.count[CLATTN_LOG_ERROR], 1);
-        // The cache folder, the plan, a kernel.
+        // Info lines: the cache folder, the plan, a kernel.
         if (level == CLATTN_LOG_ERROR)
             ck_assert_int_eq(r.count[CLATTN_LOG_INFO], 0);
         else
@@ -64,12 +64,12 @@ START_TEST(no_log) {
     clattn_context *c = open_context(NULL, CLATTN_LOG_DEBUG);
     char text[64];
     make_calls(c);
-    ck_assert_uint_gt(clattn_context_last_error(c, text, sizeof text), 0); // which needs no log
+    ck_assert_uint_gt(clattn_context_last_error(c, text, sizeof text), 0); // needs no log callback
     clattn_context_destroy(c);
 }
 END_TEST
 
-// A thread of the caller with a context, and its messages.
+// A thread of the caller with a context, and the messages it receives.
 struct caller {
     pthread_t thread;
     clattn_context *context;
@@ -83,8 +83,8 @@ static void *call_in_thread(void *argument) {
     return NULL;
 }
 
-// Every message comes on the thread of its call, also those of builds. The last error is for all
-// threads.
+// Every message arrives on the thread of the call, also during builds. The last error can be read
+// from any thread.
 START_TEST(on_the_calling_thread) {
     struct caller caller = {.received = {{0}}};
     char text[256];
@@ -102,8 +102,8 @@ START_TEST(on_the_calling_thread) {
 }
 END_TEST
 
-// The text is cut to the buffer, always terminated, and writes no byte behind it. The length is
-// that of the whole message.
+// The last error is cut to fit, always terminated, and nothing is written past the buffer. The
+// returned length is that of the complete message.
 START_TEST(last_error_is_cut) {
     clattn_context *c = open_context(NULL, CLATTN_LOG_ERROR);
     char whole[512], text[512];
@@ -124,14 +124,15 @@ START_TEST(last_error_is_cut) {
     ck_assert_uint_eq(clattn_context_last_error(c, NULL, 100), length);
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 32)};
     p.out = p.kv.k = p.kv.v = p.q;
-    ck_assert_int_eq(clattn_attention_prepare(c, &p), CLATTN_OK); // a valid call keeps the message
+    // a successful call does not clear the message
+    ck_assert_int_eq(clattn_attention_prepare(c, &p), CLATTN_OK);
     ck_assert_uint_eq(clattn_context_last_error(c, text, sizeof text), length);
     ck_assert_str_eq(text, whole);
     clattn_context_destroy(c);
 }
 END_TEST
 
-// All functions that return a lasting string.
+// All functions that return constant strings.
 enum { WORDS = 2 * (CLATTN_STATUS_COUNT + 1) + CLATTN_TYPE_COUNT + CLATTN_KERNEL_COUNT + 3 };
 static int take_words(const char *words[WORDS]) {
     int n = 0;
@@ -150,7 +151,7 @@ static void *take_words_elsewhere(void *words) {
     return NULL;
 }
 
-// The same words at the same address, whatever is called between and on any thread.
+// The same strings at the same addresses, after other calls and on any thread.
 START_TEST(words_last) {
     const char *first[WORDS] = {0}, *again[WORDS] = {0};
     char copies[WORDS][160];

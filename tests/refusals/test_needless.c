@@ -1,5 +1,5 @@
-// test_needless.c: fields without effect are refused by name: fields of clattn_rope without a
-// layout, in every call that has one.
+// test_needless.c: options without effect are refused by name: the fields of clattn_rope without a
+// layout, in every call that has a clattn_rope.
 #include "support/harness.h"
 #include "support/strided_calls.h"
 
@@ -34,7 +34,7 @@ static const struct {
               FIELD(pairs)};
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
-// Bytes of 1 are a number other than 0 in every type of a field.
+// A field filled with bytes of 1 is not 0 in any type.
 static clattn_rope rope_with(int field, const clattn_rope *good) {
     clattn_rope rope = {.layout = CLATTN_ROPE_NONE};
     char *to = (char *)&rope + fields[field].at;
@@ -69,14 +69,15 @@ START_TEST(rope_without_layout) {
 }
 END_TEST
 
-// The fields above are those of the header. Each struct that contains a clattn_rope has a call.
+// The table has every field of the header's struct, and every struct with a clattn_rope has a call
+// here.
 START_TEST(all_fields_are_asked) {
     static const char *const headers[] = {"rope.h", "append.h", "attention.h", "layer.h"};
     char *text = harness_header("rope.h");
     const char *at = strstr(text, "typedef struct clattn_rope {"), *end = strstr(at, "\n}");
     int found = 0, structs = 0, calls = 0;
     const void *last = NULL;
-    for (const char *f = strchr(at, ';'); f != NULL && f < end; f++) // behind the layout
+    for (const char *f = strchr(at, ';'); f != NULL && f < end; f++) // after the layout
         found += *f == ',' || *f == ';';
     free(text);
     ck_assert_int_eq(found - 1, FIELDS);
@@ -97,8 +98,7 @@ START_TEST(all_fields_are_asked) {
     }
     ck_assert_int_eq(structs, 6);
     ck_assert_int_ge(calls + 1,
-                     // a shift without a layout is always refused (test_errors_shift.c)
-                     structs);
+                     structs); // a shift without a layout is always refused (test_errors_shift.c)
 }
 END_TEST
 

@@ -1,13 +1,13 @@
-// test_null.c: NULL in place of each pointer of each public function. The result is a status and,
-// with a context, one line; a default if the header allows it; never a crash. NULL inside structs
-// is in test_errors.c and others.
+// test_null.c: NULL for each pointer argument of each public function: a status, and a one-line
+// message if there is a context. The result is a default if the header allows NULL, and never a
+// crash. NULL inside structs is tested in test_errors.c and others.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// Valid parameters without buffers, for plans and prepare.
+// Valid parameters without buffers, for plan and prepare.
 static const struct {
     clattn_attention_params attention;
     clattn_layer_params layer;
@@ -41,14 +41,14 @@ static clattn_engine some_engine;
 static clattn_unfit some_unfit;
 static clattn_packed some_packed;
 
-// The lines of an operation of which empty parameters lack only the buffers.
+// Rows for an operation's enqueue function. Its empty parameters are valid except for the buffers.
 #define ENQUEUED(X, op, word)                                                                                \
     X(op##_params, clattn_##op##_enqueue(c, q, NULL, 0, NULL, NULL), "params")                               \
     X(op##_queue, clattn_##op##_enqueue(c, NULL, &(clattn_##op##_params){0}, 0, NULL, NULL), "queue")        \
     X(op##_list, clattn_##op##_enqueue(c, q, &(clattn_##op##_params){0}, 1, NULL, NULL), "wait_list")        \
     X(op##_buffers, clattn_##op##_enqueue(c, q, &(clattn_##op##_params){0}, 0, NULL, NULL), word)
 
-// X(name, call, word of the refusal): in the call, c is a context and q its queue.
+// X(name, the call, a word of its message): c is a context and q its queue.
 #define REFUSED(X)                                                                                           \
     X(attention_plan_params, clattn_attention_plan(c, NULL, &some_plan), "params")                           \
     X(attention_plan_plan, clattn_attention_plan(c, &good.attention, NULL), "plan")                          \
@@ -129,7 +129,7 @@ static const struct {
     REFUSED(ROW)};
 #define COUNT ((int)(sizeof refused / sizeof refused[0]))
 
-// With a context the refusal has a line, without one only a status.
+// A message if there is a context, otherwise a status only.
 START_TEST(each_pointer) {
     harness_log_clear();
     harness_assert_refused(refused[_i].name, refused[_i].call(harness()->context, harness()->queue),
@@ -140,7 +140,7 @@ START_TEST(each_pointer) {
 }
 END_TEST
 
-// The parameters above are valid except for what is left out.
+// The parameters above are valid except for their buffers.
 START_TEST(good_parameters) {
     clattn_context *c = harness()->context;
     ck_assert_int_eq(clattn_attention_plan(c, &good.attention, &some_plan), CLATTN_OK);
@@ -201,7 +201,7 @@ START_TEST(devices_and_contexts) {
 }
 END_TEST
 
-// The view functions accept no buffer as well as a buffer.
+// Views can be created with and without a buffer.
 START_TEST(views) {
     const int64_t shape[] = {2, 3};
     ck_assert_ptr_null(clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, shape).buffer);

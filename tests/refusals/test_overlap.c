@@ -1,5 +1,5 @@
-// test_overlap.c: whether two views share a byte, compared with marking every byte of both. Needs
-// no device.
+// test_overlap.c: the function that decides whether two views share a byte, compared with marking
+// every byte of both views. Needs no device.
 #include "attention/call/overlap.h"
 #include "attention/call/tensor.h"
 #include "verification/reference/random.h"
@@ -59,13 +59,13 @@ START_TEST(against_marks) {
                       "trial %d: %d, %d, not %d", trial, one, other, shared);
         if (va.start < vb.end && vb.start < va.end) found[one]++;
     }
-    ck_assert_int_gt(found[OVERLAP_SOME], 500); // of pairs whose ranges overlap
+    ck_assert_int_gt(found[OVERLAP_SOME], 500); // of the views whose ranges overlap
     ck_assert_int_gt(found[OVERLAP_NONE], 500);
 }
 END_TEST
 
-// Rows of a billion, and strides for which a search would not end: the function returns or stops,
-// in time.
+// Views with a billion rows, and strides that would need an endless search. The function returns in
+// time, with an answer or "unknown".
 START_TEST(large_views) {
     const int64_t n = INT32_MAX, wide = (int64_t)1 << 24;
     clattn_tensor a = {.type = CLATTN_TYPE_F32, .rank = 4, .shape = {64, 64, 4096, 64}};
@@ -86,7 +86,7 @@ START_TEST(large_views) {
 }
 END_TEST
 
-// At the limit of steps the answer is "unknown", never a guess.
+// When the search reaches its step limit, the answer is "unknown", never a guess.
 START_TEST(steps_end) {
     int64_t stride[8] = {1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121};
     clattn_tensor t[2] = {{.type = CLATTN_TYPE_BOOL, .rank = 4, .shape = {9, 9, 9, 9}},

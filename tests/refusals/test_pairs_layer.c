@@ -1,7 +1,6 @@
-// test_pairs_layer.c: every two of a layer's options either have a valid plan, or are in `refused`
-// and refused by name, in one line. The options are the source and place of keys, the packing of
-// the batch, and the steps on heads and scores. The results of such layers are in
-// test_layer_cache.c.
+// test_pairs_layer.c: every two options of a layer together: storage of keys, packing of the batch,
+// operations on heads and scores. Planning accepts each pair, or the pair is in `refused` and is
+// refused with a one-line message that names it. Results are in test_layer_cache.c.
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -9,8 +8,8 @@
 
 enum { BATCH = 2, ROWS = 6, HEADS = 4, KV_HEADS = 2, SIZE = 16, WIDTH = 32, CAPACITY = 10, PAST = 3 };
 
-// Keys from y; ready keys; caches that new keys are appended to, dense, in pages, of int8; past
-// rows.
+// Keys are computed from y, or are ready. New keys are appended to a cache that is dense, paged or
+// int8. Past rows come first.
 enum {
     CROSS,
     READY,
@@ -56,7 +55,7 @@ static bool has(unsigned with, int option) {
     return with >> option & 1;
 }
 
-// The caller's keys, and the rows behind or before them.
+// Set the caller's keys, with appended rows or a past.
 static void set_keys(clattn_layer_params *p, unsigned with) {
     const clattn_type type = has(with, I8) ? CLATTN_TYPE_I8 : CLATTN_TYPE_F32;
     const bool ready = has(with, READY), pages = has(with, PAGES),

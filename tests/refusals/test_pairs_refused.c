@@ -1,7 +1,7 @@
-// test_pairs_refused.c: every two options about the place of keys and the packing of a batch have a
-// valid plan, or are refused by name in one line. The list pairs_refused
-// (verification/sets/pairs.h) has the refused pairs. A pair that becomes supported moves to the
-// covering arrays.
+// test_pairs_refused.c: every two options of key storage and batch packing together. Planning
+// accepts each pair, or the pair is in pairs_refused (verification/sets/pairs.h) and is refused
+// with a one-line message that names it. When a pair becomes supported, remove it from that list,
+// and the covering arrays include it.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,7 +19,7 @@ static clattn_tensor view(clattn_type type, int rank, int64_t a, int64_t b, int6
     return clattn_tensor_dense(NULL, type, rank, shape);
 }
 
-// Packed keys, too; lengths beside them; and keys of a cache, [2, H, ROWS, SIZE].
+// Packed batches: with packed keys, with lengths as well, and with a cache [2, H, ROWS, SIZE].
 static void set_ragged(clattn_attention_params *p) {
     p->sequences = 2;
     p->cu_seqlens_q = p->kv.cu_seqlens_kv = cu;
@@ -58,14 +58,14 @@ static void set_pages(clattn_attention_params *p) {
     p->kv.k.shape[0] = p->kv.v.shape[0] = p->kv.k_scale.shape[0] = p->kv.v_scale.shape[0] = 1;
     p->kv.block_table = view(CLATTN_TYPE_I32, 2, items(p), 1, 0, 0);
     p->kv.page_size = ROWS;
-    p->rope.k_positions = (clattn_tensor){0}; // RoPE was applied to them before
+    p->rope.k_positions = (clattn_tensor){0}; // the cache already has RoPE applied
 }
 static void set_append(clattn_attention_params *p) {
     const int64_t rows = p->sequences ? ROWS : 2;
     p->kv.k_new = p->kv.v_new = view(CLATTN_TYPE_F32, 4, 1, HEADS, rows, SIZE);
     if (p->rope.positions.rank) p->rope.k_positions = view(CLATTN_TYPE_I32, 2, 1, rows, 0, 0);
 }
-// If v is a view of k, so are past_v of past_k and v_new of k_new.
+// With v as a view of k, the past's and the new rows' values are also views of their keys.
 static void set_latent(clattn_attention_params *p) {
     clattn_tensor *const values[] = {&p->kv.v, &p->kv.past_v, &p->kv.v_new};
     for (int n = 0; n < 3; n++) values[n]->shape[3] /= 2;
@@ -77,7 +77,7 @@ static void set_device_sinks(clattn_attention_params *p) {
 static void set_rope(clattn_attention_params *p) {
     p->rope.layout = CLATTN_ROPE_HALF;
 }
-// Positions of the keys to which the call applies RoPE.
+// Positions for calls that apply RoPE.
 static void set_positions(clattn_attention_params *p) {
     p->rope.layout = CLATTN_ROPE_HALF;
     p->rope.positions = view(CLATTN_TYPE_I32, 2, 1, ROWS, 0, 0);
@@ -98,7 +98,7 @@ static void set_blocks(clattn_attention_params *p) {
     p->kv.k = p->kv.v =
         view(CLATTN_TYPE_Q8_0, 4, 1, HEADS, ROWS, SIZE / clattn_type_numbers(CLATTN_TYPE_Q8_0));
 }
-// Values that are a view of k, too.
+// Also applies to values that are a view of k.
 static void set_rotation(clattn_attention_params *p) {
     p->kv.k_rotation = p->kv.v_rotation = 8;
 }
@@ -109,7 +109,7 @@ static void set_mods(clattn_attention_params *p) {
     p->score.score_mod = "score + (float)j", p->score.mask_mod = "j <= i";
 }
 
-// Options that change the types and shapes of others come first.
+// Options that change types and shapes come first.
 static const struct {
     const char *token;
     void (*set)(clattn_attention_params *params);
@@ -161,15 +161,17 @@ START_TEST(every_two_options) {
     clattn_attention_params p = good();
     const bool scaled = !strncmp(options[a].token, "kv", 2),
                turned = scaled || !strcmp(options[a].token, "krotation");
-    if (a > b || (a < b && is_ragged(a) && is_ragged(b))) return;       // one way of packing
-    if (a < b && scaled && !strncmp(options[b].token, "kv", 2)) return; // one type
+    // two kinds of packing exclude each other
+    if (a > b || (a < b && is_ragged(a) && is_ragged(b))) return;
+    // two types exclude each other
+    if (a < b && scaled && !strncmp(options[b].token, "kv", 2)) return;
     snprintf(name, sizeof name, "%s with %s", options[a].token, options[b].token);
     options[a].set(&p);
     if (b > a) options[b].set(&p);
     const struct pairs_refused *refused = refusal_of(options[a].token, options[b].token);
     harness_log_clear();
     const clattn_status status = clattn_attention_plan(harness()->context, &p, &plan);
-    // Positions imply RoPE, which keys with scales and Hadamard-transformed keys do not have.
+    // Positions imply rope, which scaled and Hadamard-transformed keys do not support.
     if (refused == NULL && turned && !strcmp(options[b].token, "positions"))
         refused = refusal_of("rope", options[a].token);
     if (refused != NULL)
@@ -180,7 +182,7 @@ START_TEST(every_two_options) {
 }
 END_TEST
 
-// Each listed pair consists of options of this test, so each is tried.
+// Each listed pair consists of options that this test knows, so that none is left untested.
 START_TEST(every_listed_pair_is_tried) {
     for (int n = 0; n < pairs_refused_count; n++) {
         int known = 0;

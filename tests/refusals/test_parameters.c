@@ -1,7 +1,7 @@
-// test_parameters.c: CLBlast's parameters in tuned rows reach CLBlast: the sources that it compiles
-// have them, from then on in the whole process, and results are right. The program's own
-// clCreateProgramWithSource replaces the loader's and reads the sources. Refused rows are in
-// test_plan.c. POSIX only; needs CLBlast.
+// test_parameters.c: CLBlast's parameters in tuned rows reach CLBlast. Its compiled sources use
+// them for the rest of the process, and results are right. The program's own
+// clCreateProgramWithSource shadows the loader's and reads the sources. Refused rows are in
+// test_plan.c. POSIX only. Needs CLBlast.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int with_8, with_16, errors; // sources by their WGD, and lines of the log
+static int with_8, with_16, errors; // sources by their WGD; log lines
 
 CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count,
                                                               const char **texts, const size_t *lengths,
@@ -55,7 +55,7 @@ static void project(const char *rows) {
 
 START_TEST(reach_clblast) {
     if (!harness_has_clblast()) return;
-    project(DIRECT("16", "cpu=5") DIRECT("8", "")); // the first row whose condition is met
+    project(DIRECT("16", "cpu=5") DIRECT("8", "")); // the first matching row is used
     ck_assert_int_gt(with_8, 0);
     ck_assert_int_eq(with_16 + errors, 0);
     with_8 = 0;
@@ -65,7 +65,8 @@ START_TEST(reach_clblast) {
 }
 END_TEST
 
-// Too much local memory for any device: CLBlast keeps its parameters, and the log says so.
+// Parameters that need more local memory than any device has: CLBlast keeps its own, and the log
+// says so.
 START_TEST(what_does_not_fit) {
     if (!harness_has_clblast()) return;
     with_8 = 0;

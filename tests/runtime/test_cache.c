@@ -114,7 +114,7 @@ static void give(void *user, void *memory) {
 }
 
 START_TEST(an_application_s_length) {
-    const size_t lengths[] = {(size_t)1 << 46, SIZE_MAX, CACHE_ENTRY_MAX_BYTES + 1};
+    const size_t lengths[] = {SIZE_MAX / 4 + 1, SIZE_MAX, CACHE_ENTRY_MAX_BYTES + 1};
     const clattn_host_memory host = {.allocate = take_and_note, .release = give};
     const cache_params params = {.host = &host, .load = say_length};
     cache *c = cla_cache_open(&params);

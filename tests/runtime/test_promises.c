@@ -335,7 +335,7 @@ START_TEST(more_than_a_buffer) {
 END_TEST
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "all") == 0) run_one_of /= 2;
+    run_one_of = argc > 1 && strcmp(argv[1], "all") == 0 ? run_one_of / 2 : run_one_of * harness_every();
     const TTest *const tests[] = {attention_calls, gradient_calls, more_than_a_buffer, NULL};
     const TTest *const of_families[] = {families_in_little_room, families_refused, NULL};
     Suite *suite = suite_create("promises");

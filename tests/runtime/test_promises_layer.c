@@ -221,7 +221,7 @@ START_TEST(linear_calls) {
 END_TEST
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "all") == 0) run_one_of /= 2;
+    run_one_of = argc > 1 && strcmp(argv[1], "all") == 0 ? run_one_of / 2 : run_one_of * harness_every();
     const TTest *const tests[] = {layer_calls, layer_of_more_than_a_buffer, linear_calls, NULL};
     Suite *suite = suite_create("promises of layers");
     harness_add(suite, "plan and enqueue", tests);

@@ -1,18 +1,18 @@
 #!/bin/sh
-# OpenCL, CLBlast and the operating system each have one place: no other file of the library
-# includes their headers. Every OpenCL function goes through the table of the library or of the
+# Only one file of the library each includes the headers of OpenCL, CLBlast and the operating
+# system. Every OpenCL function is called through the table of that file, in the library and in the
 # program. No kernel is built with flags that drop NaN or infinity.
 set -eu
 bad=0
 files_of() { find "$@" -name '*.[ch]'; }
-# A pattern that matches no file would find nothing.
+# A pattern that matches no file would hide errors.
 for folder in src/lib src/bindings/mpi src/bindings/onnxruntime src/verification src/cli cl bench tests; do
     [ "$(files_of "$folder" | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
 done
 core=$(files_of src/lib)
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' $core | tr '\n' ' ')"
-# The linker would look for a function that is not in the table.
+# A function that is not in the table would be resolved by the linker.
 for door in src/lib/device src/bindings/mpi src/verification/device; do
     table=$door/opencl_calls.def
     case $door in
@@ -39,20 +39,20 @@ done
 complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(lib/layer/projection/clblast_module|cli/bench/bench_baseline).c\$" | tr '\n' ' ')"
 complain "includes POSIX or Windows headers" \
     "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' $core | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
-# Host memory has one way, so that an application's own functions serve all of it. check_exports.sh
-# checks the objects.
+# Host memory is allocated in one place, so that an application's own functions allocate all of it.
+# check_exports.sh checks the objects.
 complain "takes host memory beside base/host.c" \
     "$(grep -lE '\b(malloc|calloc|realloc|reallocarray|free|strn?dup|aligned_alloc|posix_memalign|v?asprintf|getline|getdelim|open_memstream|wcsdup|_strdup) *\(' $core | grep -v '^src/lib/base/host.c$' | tr '\n' ' ')"
 complain "takes host memory beside world.c" \
     "$(grep -lE '\b(malloc|calloc|realloc|free|strn?dup) *\(' src/bindings/mpi/*.[ch] | grep -v '^src/bindings/mpi/world.c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
-# Only a few functions read numbers in text, strictly: strtol accepts spaces and signs, stops at the
-# first letter, and saturates.
+# Few functions parse numbers, and strictly: strtol accepts spaces and signs, stops at the first
+# letter, and saturates.
 complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax|umax)|ato[ifl]l?|sscanf) *\(' -r src | grep -vE '^src/(verification/words/words|cli/heatmap/heatmap).c$' | tr '\n' ' ')"
 complain "includes mpi.h outside of its module, its tests and the program's door to it" \
     "$(grep -lE '#include *<mpi.h>' -r src | tr '\n' ' ')"
-# src/verification includes only the public header and the tables. src/cli, tests and bench include
-# it, and none of these includes another.
+# src/verification only includes the public header and the tables. src/cli, tests and bench use
+# src/verification, and none of them uses another.
 own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
 complain "includes more than mpi/, tables/ and args.h" "$(own_only src/bindings/mpi '"(mpi/|tables/|args/args[.]h")')"
 complain "includes more than onnxruntime/" "$(own_only src/bindings/onnxruntime '"onnxruntime/')"
@@ -64,7 +64,7 @@ complain "Check or Jansson in src/verification" "$(grep -lE '#include *<(check|j
 complain "the library includes src/verification or src/cli" "$(grep -lE '#include "(verification|cli)/' $core | tr '\n' ' ')"
 complain "a suite's header includes cli/" \
     "$(grep -lE '#include "(cli/|.*src/cli)' $(find tests -name '*.h') tests/support/case_assert.c tests/support/harness.c | tr '\n' ' ')"
-# Downloads are checked: packages of PyPI by their hashes, and never built here; Debian's by its
+# Downloads are verified: PyPI's packages by their hashes, and never built here; Debian's by its
 # keys.
 complain "installs from PyPI without hashes" "$(grep -rnE "pip[\"]? install|[\"]pip[\"], [\"]install" tests bench --include='*.sh' --include='*.py' --exclude-dir=data --exclude-dir=examples | grep -vE 'require-hashes|^tests/source/check_doors.sh:' | tr '\n' ' ')"
 complain "debootstrap without --force-check-gpg" \

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Every file has the format of .clang-format, by version 14: other versions break lines elsewhere.
-# $1 build folder
+# Every C file of ours is formatted by .clang-format, with version 14, because other versions break
+# lines differently.
+#
+#   check_format.sh BUILD
 set -eu
 folder=$1/format
 format=clang-format-14

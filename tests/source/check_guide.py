@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""The pages of docs. Every snippet in a fence runs, or is a literal excerpt of a file in
-tests/examples. The reference has each exported function, and porting.md each argument
-(check_porting.py). A further argument "site" checks the pages in a browser. The argument "start"
-runs all of start.md from its first line.   $1 build folder
+"""The pages of docs. Every fenced snippet runs, or occurs literally in a file of tests/examples.
+The reference has each exported function, and porting.md each argument (check_porting.py). An
+additional word selects other checks: "site": the pages in a browser; "start": everything in
+start.md, in order.
+
+   check_guide.py BUILD [site | start]
 
     sh       lines that begin with "clattn", which check_walk.py runs like README's
     python   run with the built module, all of a page in one process
-    c, cpp   compiled and run; without a main it must be an excerpt
+    c, cpp   compiled and run; without a main the snippet must be an excerpt
     console  only in start.md, run by "start"
-A fence of another language is ignored, and one without a language is refused. So is a command or
-code that is indented instead of fenced. A page whose snippets another check runs, a
-tests/*/check_PAGE.* that names it, is left to that check.
+
+Fences of other languages are ignored. A fence without a language, and indented code or commands
+instead of a fence, are refused. If another check, tests/*/check_PAGE.*, names a page, its snippets
+are left to that check.
 """
 import glob
 import html.parser
@@ -23,8 +26,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "program"))
-# which is now in a folder of its own, with walk.top behind it
-import check_walk as walk  # noqa: E402
+# which is now in a folder of its own, with walk.top behind it  # noqa: E402
+import check_walk as walk
 
 LINES = {"start": 145, "kernels": 185, "benchmarking": 80}
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ ]*$", re.M | re.S)
@@ -66,7 +69,7 @@ def compiled(language, snippet, place):
 
 
 def check_page(path):
-    """Returns the number of snippets that ran, and of excerpts."""
+    """Returns the number of snippets that were run, and the number of excerpts."""
     text, page = text_of(path), "docs/" + os.path.basename(path)
     stem, counts, python = page[5:-3], [0, 0], []
     if walk.left_to(path):
@@ -99,14 +102,15 @@ def check_page(path):
             else:
                 compiled(language, snippet, place)
     if python:
-        with open(stem + ".py", "w", encoding="utf-8") as file:  # its lines have the page's numbers
+        # its line numbers are those of the page
+        with open(stem + ".py", "w", encoding="utf-8") as file:
             file.write("".join(python))
         ended_well([sys.executable, stem + ".py"], page, env={**walk.environment, **walk.plain, "PYTHONPATH": walk.build})
     return counts
 
 
 def check_reference():
-    """The reference has every exported function, and nothing else."""
+    """The reference has every exported function, and no other."""
     if not ended_well([sys.executable, of("docs/reference.py"), of("include/clattn"), "reference"], "docs/reference.py"):
         return
     told = []
@@ -123,7 +127,7 @@ def check_reference():
 
 
 class Page(html.parser.HTMLParser):
-    """A page's names, links and loaded files."""
+    """The names, links and loaded files of a page."""
 
     def __init__(self, path):
         super().__init__()
@@ -142,8 +146,8 @@ class Page(html.parser.HTMLParser):
 
 
 def places_of(site, names=""):
-    """(title, place) of each section that the search knows. With `names`, only names with that
-    beginning, in the reference."""
+    """Returns (title, place) of each section that the search index has, or of sections in the
+    reference whose title begins with a name."""
     index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
     places = [(x["title"], x["location"]) for x in index if "#" in x["location"]]
     return [x for x in places if not names or x[0].startswith(names) and x[1].startswith("reference/")]
@@ -186,13 +190,13 @@ def check_links(site):
 
 
 def check_start():
-    """docs/start.md from zero: its commands run in one shell, in a copy of the sources, with only
-    the packages installed."""
+    """docs/start.md from the beginning: its commands run in one shell, in a copy of the sources,
+    with only the packages installed."""
     walk.shutil.copytree(walk.top, "sources", ignore=lambda folder, names: [
         x for x in names if folder == walk.top and (x == ".git" or x.startswith(("build", ".venv")))])
     lines, python = ["set -ex"], ""
     for language, snippet in FENCE.findall(text_of(of("docs/start.md"))):
-        if language == "python":  # all snippets so far, because each one continues the one before
+        if language == "python":  # all snippets so far, because later ones depend on earlier ones
             python += snippet
             lines.append("python3 - <<'PYTHON'\n" + python + "PYTHON")
         elif language in ("console", "sh"):
@@ -207,7 +211,7 @@ def check_start():
     print(f"start.md: {len(lines) - 1} commands, {len(packages[0].split()) - 3} packages")
 
 
-# The frames' own page requests and prints this, which proves that log and console are recorded.
+# the frames' own page requests this and logs a line, which proves that the log and the console work
 CONTROL = "http://control.invalid/"
 ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>
 const parts = color => color.match(/[\\d.]+/g).map(Number);
@@ -252,7 +256,7 @@ document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings, resu
 
 
 def drawn(browser, page, *more):
-    """The document that the browser builds of a page, and its console output."""
+    """Returns the browser's result for a page, and its console messages."""
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
              "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", *more, "--dump-dom", "file://" + page]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=walk.environment)
@@ -260,8 +264,8 @@ def drawn(browser, page, *more):
 
 
 def check_frames(browser, site, pages, look, *more):
-    """All pages in frames of a phone's and a desk's width. None scrolls sideways, requests more
-    than files, or is unreadable."""
+    """All pages in frames as wide as a phone and a desktop: none scrolls sideways, loads anything
+    but files, or is unreadable."""
     drawings = sorted(glob.glob(site + "/docs/*.svg"))
     functions = [name for name, _ in places_of(site, "clattn_")]
     frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'
@@ -296,7 +300,7 @@ def check_frames(browser, site, pages, look, *more):
     faults.extend(lost[:3])
     if results > 360:
         faults.append(f"results of the search are {results} pixels wide on a screen of 360")
-    # The browser's own requests have no initiator ("not an origin").
+    # The browser's own requests ("not an origin") are ignored.
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
     faults.extend(f"a page asks for {x}" for x in sorted(asked) if not x.startswith(CONTROL))
@@ -317,7 +321,7 @@ def check_browser(site, pages):
         return
     check_frames(browser, site, pages, "light")
     check_frames(browser, site, pages, "dark", "--force-dark-mode")
-    # Typed on another page, with a reader's rights for files.
+    # Searches from another page, with a browser's rights for local files.
     typed, right = site + "/docs/typed.html", dict(places_of(site, "clattn_"))["clattn_append_enqueue"]
     with open(typed, "w", encoding="utf-8") as file:
         file.write(text_of(site + "/docs/start.html") + """<script>addEventListener('load', () => {
@@ -328,7 +332,7 @@ def check_browser(site, pages):
 
 
 def check_menu(site):
-    """The menu has the pages in the order of docs/README.md."""
+    """The menu lists the pages in the order of docs/README.md."""
     wanted = re.findall(r"\(([a-z]+)\.md\)", text_of(of("docs/README.md")).split("\n## ")[0])
     menu = re.findall(r'<li class="toctree-l1[^>]*><a[^>]*href="docs/([a-z]+)\.html"', text_of(site + "/index.html"))
     found = [x for x in menu if x != "index"]

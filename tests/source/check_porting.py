@@ -1,9 +1,10 @@
-"""docs/porting.md: each field that it names exists in clattn_attention_params or its structs. No
-argument is missing that porting_arguments.txt has from the packages of other libraries, or that an
-installed package has: ONNX's operator, or flex_attention of torch.
+"""docs/porting.md: each field that it names is in clattn_attention_params or one of its members. No
+argument is missing from porting_arguments.txt, which lists the arguments of other libraries'
+packages. Arguments of operators in this Python are also checked: ONNX's if onnx is installed, and
+flex_attention's if torch is.
 
-    check_porting.py FOLDER...   FOLDER: an unpacked package of PyPI; prints its lines for
-                                 porting_arguments.txt
+    check_porting.py FOLDER...   print the lines for porting_arguments.txt of an unpacked PyPI
+                                 package in FOLDER
 """
 import ast
 import glob
@@ -11,8 +12,8 @@ import inspect
 import re
 import sys
 
-# By package and file: the section of the page, and the source of the arguments: functions of
-# Python, or classes with setters.
+# For each package and file: the section of the page, and the functions whose arguments count, or
+# classes with setters.
 FLASH = ("FlashAttention", "flash_attn_.*(func|kvcache)")
 SOURCES = {"flash_attn flash_attn/flash_attn_interface.py": FLASH,
            "flash_attn hopper/flash_attn_interface.py": FLASH,

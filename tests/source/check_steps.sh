@@ -1,7 +1,7 @@
 #!/bin/sh
-# The counts of tests/run.sh. A suite, or a program in it, without any check has failed. So has one
-# whose run left no log, or the log of another. A folder that was configured without tests, as
-# bench/run.sh may leave it, is configured again.
+# The counting of tests/run.sh: a suite, or a program in it, fails if it ran no check, left no log,
+# or left the log of another. A folder that was configured without tests, as by bench/run.sh, is
+# configured again.
 set -u
 top=$PWD
 work=$(mktemp -d)
@@ -9,8 +9,8 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 complain() { echo "$*"; bad=1; }
 
-# One suite in a shell of its own, with a meson that leaves this log.   $1 exit status of meson, $2
-# log, $3 expected result
+# counted STATUS LOG RESULT: one suite in its own shell, with a meson that exits with STATUS and
+# leaves LOG.
 counted() {
     mkdir -p "$work/meson-logs"
     got=$(
@@ -18,13 +18,13 @@ counted() {
         meson() { [ -z "$log_text" ] || printf '%s\n' "$log_text" >"$work/meson-logs/testlog.txt"; return $meson_status; }
         meson_status=$1 log_text=$2 all=on
         suite "name" "$work" host >/dev/null 2>&1
-        # tests/run.sh uses --all after its suites, too.
+        # tests/run.sh reads after its suites whether --all was passed.
         [ "$all" = on ] || echo "--all is forgotten:"
         finish | tail -n 1
     )
     case $got in "$3"*) ;; *) complain "a suite with '$2', exit status $1: $got, not $3" ;; esac
 }
-# env, through which suite runs meson, does not see the shell's functions.
+# env, through which suite runs meson, cannot call shell functions.
 env() { while [ "$1" != meson ]; do shift; done; "$@"; }
 
 counted 0 '100%: Checks: 3, Failures: 0, Errors: 0' '3 passed, 0 failed, 0 skipped'
@@ -34,8 +34,8 @@ counted 0 'No suitable tests defined.' '0 passed, 1 failed, 0 skipped'
 counted 0 '100%: Checks: 0, Failures: 0, Errors: 0' '0 passed, 1 failed, 0 skipped'
 counted 0 '(exit status 77 or signal 0)' '0 passed, 1 failed, 1 skipped'
 counted 0 '' '0 passed, 1 failed, 0 skipped'
-# A failed check is printed once, with the last words of a program that died. Passed checks and the
-# environment are not printed.
+# A failed check is printed once, and the last lines of a program that crashed. Passed checks and
+# the environment are not printed.
 cat >"$work/log" <<'END'
 Inherited environment: SECRET_TIMEOUT=7
 =================================== 1/3 ===================================
@@ -57,7 +57,7 @@ told=$(. "$top/tests/steps.sh" && why_failed "$work/log" | tr '\n' '|')
 wanted='t.c:7:F:core:name:0: Assertion failed|clattn:device / bad: exit status 1|'
 wanted="${wanted}clattn:device / gone: killed by signal 6 SIGABRT|    Running suite(s): gone|    driver.c:99: what the driver said|"
 [ "$told" = "$wanted" ] || complain "why a suite failed: $told"
-# Queued steps count like others. One that left no status has failed.
+# Queued steps are counted like others. A step that left no status has failed.
 queued=$(
     . "$top/tests/steps.sh"
     later "good, with words" sh -c 'exit 0'
@@ -68,7 +68,7 @@ queued=$(
     finish | tail -n 1
 )
 [ "$queued" = '1 passed, 2 failed, 1 skipped' ] || complain "queued steps: $queued"
-# Only the steps run whose names are requested; a name without a step is refused.
+# Steps of every kind run if their names are selected. A name that matches no step is refused.
 chosen=$(
     . "$top/tests/steps.sh"
     only='^wanted|^build$'
@@ -81,8 +81,8 @@ chosen=$(
 [ "$chosen" = '2 passed, 0 failed, 0 skipped' ] || complain "chosen steps: $chosen"
 CLATTN_INSTALL=off sh tests/run.sh --only 'no such step' >/dev/null 2>&1
 [ $? = 2 ] || complain "tests/run.sh takes a name that no step has"
-# A script that counts itself: its lines count, and a script without any has failed.   $1 the
-# script, $2 expected result
+# scripted SCRIPT RESULT: a script that counts its own checks. Its lines are counted, and a script
+# without any fails.
 scripted() {
     got=$(
         . "$top/tests/steps.sh"
@@ -97,8 +97,8 @@ scripted 'echo ok    a; echo SKIP  b: no compiler' '1 passed, 0 failed, 1 skippe
 scripted 'echo ok    a; exit 1' '1 passed, 1 failed, 0 skipped'
 scripted 'true' '0 passed, 1 failed, 0 skipped'
 scripted 'echo no clang; exit 77' '0 passed, 0 failed, 1 skipped'
-# A suite whose leak checker or driver failed is run again. A suite with any other failure is not.
-# $1 its output, $2 expected "runs status"
+# looked OUTPUT RESULT: a suite runs again if its leak checker or driver failed, and not after any
+# other output. RESULT: "runs status".
 gave_up='==7==LeakSanitizer has encountered a fatal error.'
 cat >"$work/program" <<'END'
 echo run >>"$RUNS"
@@ -129,7 +129,7 @@ t.c:7:F:core:name:0: Assertion failed" '1 1'
 looked "$gave_up
 ==8==ERROR: AddressSanitizer: heap-use-after-free" '1 1'
 looked 'killed by signal 11' '1 1'
-# A compiler failure means a skipped suite, unless a check had failed before.
+# If a compiler fails, the suite counts as skipped, unless a check failed before.
 fixpoint='LLVM ERROR: Instruction Combining did not reach a fixpoint after 1 iterations'
 looked "$fixpoint" '1 77'
 looked "t.c:7:F:core:name:0: Assertion failed
@@ -139,7 +139,7 @@ looked "$asserted" '4 1'
 
 (. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
-# Progress: every step of the run is in its plan, and the times of the previous run are shown.
+# The plan has every step of the run, and the durations of the previous run are printed.
 told=$(
     . "$top/tests/steps.sh"
     steps_before=$work/before

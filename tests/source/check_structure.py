@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The structure of the code: includes go downward only, there are no cycles, and files, functions
-and folders stay small.
+"""The structure of the code: includes only point downward, there are no cycles, and files,
+functions and folders stay small.
 
     check_structure.py      from the project's top folder; exit status 1 and one line for each fault
 
-It prints each rule with its worst value. A rule that does not hold yet has a number in TO_DO, which
-may only fall.
+Prints each rule with its worst value. A rule that is not fulfilled yet has a number in TO_DO, which
+may only decrease.
 """
 import collections
 import glob
@@ -13,8 +13,8 @@ import os
 import re
 import sys
 
-# The folders that each folder of src/lib, of src/bindings and of src may include, besides the
-# public header, itself, the tables of src/lib/tables and the kernels' argument structs.
+# The folders that each folder of src/lib, src/bindings and src may include. All may include the
+# public header, themselves, the tables of src/lib/tables and the kernels' argument structs.
 BELOW = {
     "tables": [],
     "base": [],
@@ -37,20 +37,20 @@ BELOW = {
     "verification": [],
     "cli": ["verification"],
 }
-ALSO = {("cli", "src/lib/base/sha256.h")}  # the one hash
-# The roots of includes without a folder of their own.
+ALSO = {("cli", "src/lib/base/sha256.h")}  # the only hash function
+# Folders in which includes without a folder are searched.
 ROOTS = ["src", "include", "cl", "tests", "bench"]
 INCLUDE_ROOTS = ["src/lib", "src/bindings"] + ROOTS
-MADE = {"base/knobs.clh": "src/lib/tables/knobs.def"}  # the build makes the first of the second
+MADE = {"base/knobs.clh": "src/lib/tables/knobs.def"}  # the build creates the first from the second
 LINES, FUNCTION, KERNEL, COLUMNS, FOLDER = 600, 46, 80, 140, 35
-# files in a kernel's flattened tree of includes
+# most files in the include tree of a kernel
 OPENED, OPENED_MOST = 14, {"cl/lanes/layer_few_lanes.cl": 19, "cl/fragments/decode_fragments.cl": 15}
-DECLARES = 3  # the .c files whose functions one header of src, tests or bench declares
-# The present excess of each rule. Lower a number with each improvement, and remove its line at 0.
+DECLARES = 3  # most .c files for one header of src, tests or bench
+# The remaining violations of each rule. Lower a number with every fix, and remove its line at 0.
 TO_DO = {}
-DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)") # folders of data may have any size
-# Names in comments that are no files here: other projects' files, and files that a script
-# generates.
+DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)") # data folders may have any size
+# File names in comments that do not exist here: files of other projects, and files that a script
+# creates.
 ELSEWHERE = {"asm/prctl.h", "onnxruntime_c_api.h", "onnxruntime_c_api.cc",
              "onnxruntime_ep_c_api.h", "kernel_list.h", "base/knobs.clh", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
              "onnx/backend/test/runner/__init__.py"}
@@ -59,9 +59,9 @@ TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*
 NAME = re.compile(
     r"(?<![\w.*<{$/-])[\w./-]*\w\.(?:clh|cl|c|h|def|py|sh|md|tsv)\b(?![\w/(-])"
     r"|(?<![\w./])(?:src|cl|tests|bench|include)/[a-z_/]+\b(?!/|\.\w)")
-# of an external function
+# the head of an external function
 HEAD = r"^(?!static\b|typedef\b)(?=[A-Za-z_])[^=;{}#()]*?\b(\w+)\([^;{}]*\)\s*"
-# of an external variable
+# an external variable
 TABLE = r"^(?!static\b|extern\b|typedef\b)(?=[a-z])[^=;{}#()]*?\b(\w+)(?:\[[^\]]*\])*"
 faults = []
 texts = {}
@@ -75,13 +75,13 @@ def text_of(path):
 
 
 def code_of(path):
-    """A C file without its comments, strings and attributes."""
+    """A C file without comments, strings and attributes."""
     code = TOKEN.sub(lambda m: " " if m.group().startswith("/") else '""', text_of(path))
     return re.sub(r"__attribute__\(\(.*?\)\)|^[ \t]*#(\\\n|.)*", "", code, flags=re.M)
 
 
 def includes_of(path):
-    """The project's own files that a file includes, in any spelling."""
+    """The project's files that a file includes, with any spelling."""
     found = []
     for mark, name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', text_of(path), re.M):
         if name in MADE:
@@ -96,7 +96,7 @@ def includes_of(path):
 
 
 def reach_of(path):
-    """The file and all files that it includes."""
+    """The file and everything that it includes."""
     found, todo = {path}, [path]
     while todo:
         new = set(includes_of(todo.pop())) - found
@@ -115,7 +115,7 @@ def scripts():
 
 
 def held(rule, excess, lines):
-    """A rule of TO_DO: `excess` counts the violations, and `lines` locate them."""
+    """A rule of TO_DO: `excess` is the number of violations, and `lines` are the faults."""
     allowed = TO_DO.get(rule, 0)
     if excess > allowed:
         faults.extend(lines)
@@ -158,7 +158,7 @@ def check_folders():
 
 
 def circles_of(graph):
-    """Sets of files that reach one another (Tarjan's algorithm)."""
+    """Cycles: sets of files that reach one another (Tarjan's algorithm)."""
     index, low, stack, found = {}, {}, [], []
 
     def visit(name):
@@ -182,8 +182,8 @@ def circles_of(graph):
 
 
 def check_circles():
-    """No file includes itself, and no .c file uses, indirectly, a function or table of a file that
-    uses its own."""
+    """No file includes itself. No .c file uses, directly or indirectly, a function or table of a
+    file that uses its own."""
     graph = {p: includes_of(p) for p in sources("src", "include", "cl", "tests", "bench")}
     faults.extend("a circle of includes: " + " ".join(sorted(c)) for c in circles_of(graph))
 
@@ -203,7 +203,7 @@ def check_circles():
         for name in set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w+", code_of(path))) - own:
             if path not in defined[name] and declared[name] & seen:
                 for other in defined[name]:
-                    # src does not use a test's replacement
+                    # a test's replacement of a function is not what src uses
                     if path.startswith("tests/") or not other.startswith("tests/"):
                         uses[path][other].add(name)
     circles = circles_of(uses)
@@ -220,8 +220,8 @@ def check_circles():
 
 
 def check_headers(defined, declared):
-    """An internal header declares functions of few .c files. Files that replace one another count
-    as one."""
+    """An internal header declares functions of few .c files. Alternatives of one file count as one.
+    """
     owners = collections.defaultdict(set)
     for name, headers in declared.items():
         for header in headers:
@@ -235,22 +235,22 @@ def check_headers(defined, declared):
 
 
 def check_kernels():
-    """A reader of one kernel opens few files."""
+    """A reader of one kernel needs few files."""
     opened = {p: len(reach_of(p)) for p in glob.glob("cl/**/*.cl", recursive=True)}
     over = {p: n - OPENED_MOST.get(p, OPENED) for p, n in opened.items()}
     most = max(opened, key=opened.get)
     print(f"files that a kernel includes, with itself: {opened[most]} in {most}, at most {OPENED_MOST.get(most, OPENED)}")
     held("opened", sum(max(0, n) for n in over.values()),
          [f"{p}: {opened[p]} files to open, at most {opened[p] - n}" for p, n in over.items() if n > 0])
-    # Adreno's compiler E031.50 fails (NumConstRegsError) if a kernel uses get_global_offset with
-    # get_local_size.
+    # Adreno's compiler E031.50 fails (NumConstRegsError) if a kernel uses both get_global_offset
+    # and get_local_size.
     asks = re.compile(r"^(?!#define get_local_size\b).*\bget_local_size\b", re.M)
     faults.extend(f"{p}: uses get_local_size: divide by a macro of the work-group's size" for p in
                   glob.glob("cl/**/*.cl*", recursive=True) if asks.search(TOKEN.sub(" ", text_of(p))))
 
 
 def check_columns():
-    """A quoted text in a script is not counted, because it may belong to another program."""
+    """Quoted text in a script is not counted, because it cannot be wrapped."""
     for rule, paths in (("columns", sources(*ROOTS)), ("columns of scripts", scripts())):
         wide = [(len(QUOTED.sub("", line) if rule != "columns" and len(line) > COLUMNS else line), f"{p}:{n}")
                 for p in paths for n, line in enumerate(text_of(p).split("\n"), 1)]
@@ -260,8 +260,7 @@ def check_columns():
 
 
 def check_names():
-    """A file that a comment or a page of documentation names exists; NAME and FOLDER are
-    placeholders."""
+    """A file that a comment or a page names must exist. NAME and similar words are placeholders."""
     every = {os.path.join(d, n)[2:] for d, _, names in os.walk(".") for n in names if not re.match(r"./(build|\.git)", d)}
     ends = {p[at:] for p in every for at in [0] + [m.end() for m in re.finditer("/", p)]}
     seen = 0
@@ -284,15 +283,15 @@ def check_names():
 
 
 def functions_of(path):
-    """(name, lines) of each block that begins in the first column with a name and a parenthesis,
-    and whose braces open and close there."""
+    """Returns (name, lines) of each definition that starts in the first column with a name and a
+    parenthesis, and has a body in braces."""
     start = name = None
     inside = False
     for number, line in enumerate(text_of(path).split("\n"), 1):
         line = re.sub(r"\s*(//.*|/\*.*\*/)?\s*$", "", line)
         head = re.match(r"^(?=[A-Za-z_])[^=;]*?\b(\w+)\(", line)
         if not inside and re.match(r"[A-Za-z_#]", line):
-            start = None  # the lines before were no head
+            start = None  # the previous lines were no head
         if not inside and head and not line.startswith("typedef"):
             start, name = number, line.rstrip(" {") if head.group(1).isupper() else head.group(1)
         if start is not None and not inside:

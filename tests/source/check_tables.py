@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of src/lib/tables have every field of their structs in the header, once each. Every
-kernel family has rows for verify and its tests.
+"""The tables of include/clattn name every field of their header exactly once. Every kernel family
+names its verification and its tests.
 
     check_tables.py      from the project's top folder or as a test of meson; exit status 1 and one
                          line for each fault
@@ -31,7 +31,7 @@ def rows_of(table, macro):
 
 
 def leaves(header, struct, prefix=""):
-    """(name, type) of every field. Fields of nested structs and arrays are separate."""
+    """Returns (name, type) of every field, with nested structs and arrays expanded."""
     for name, kind, word in header.structs[struct]:
         base, size = word.removesuffix("[]"), re.search(r" \* (\d+)$", kind)
         for name in [f"{prefix}{name}[{n}]" for n in range(int(size.group(1)))] if size else [prefix + name]:
@@ -74,8 +74,8 @@ SHAPES = {"FAMILY": r"\w+", "VARIANT": r'"[\w-]+", [A-Z0-9]+, "\w+", [A-Z0-9]+, 
 
 
 def check_families(table, kinds, needed):
-    """Rows without a reader, and families without a row of a required kind. Families without rows
-    between them share the rows that follow. Returns the names of the families."""
+    """Finds rows of unknown kinds, and families without a row of a required kind. Families without
+    rows in between share the rows that follow. Returns the names of the families."""
     groups, cases = [], {}
     for line in text_of(table).split("\nFAMILY(", 1)[1].join(["FAMILY(", ""]).split("#undef")[0].split("\n"):
         kind = line.split("(")[0]

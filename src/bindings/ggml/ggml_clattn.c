@@ -1,7 +1,9 @@
-// ggml_clattn.c: a backend of ggml's that is loaded at run time. It takes GGML_OP_FLASH_ATTN_EXT and has clattn compute it; all
-// else is left to other backends. Its tensors lie in host memory, as those of ggml's CPU backend do: docs/ggml.md.
+// ggml_clattn.c: a backend for ggml, loaded at run time. It computes GGML_OP_FLASH_ATTN_EXT with
+// clattn, and leaves other operations to other backends. Its tensors are in host memory, like those
+// of ggml's CPU backend: docs/ggml.md.
 //
-// Sources: ggml's header (ggml_flash_attn_ext) tells the axes, and ggml's CPU backend (ops.cpp) what is computed.
+// Sources: ggml's header (ggml_flash_attn_ext) for the axes, and ggml's CPU backend (ops.cpp) for
+// the operation.
 #include <clattn/clattn.h>
 #include <ggml-backend-impl.h>
 #include <ggml-impl.h>
@@ -9,28 +11,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The places of the operation's inputs and numbers.
+// Indices of the operation's inputs and parameters.
 enum { SRC_Q, SRC_K, SRC_V, SRC_MASK, SRC_SINKS };
 enum { PARAM_SCALE, PARAM_MAX_BIAS, PARAM_SOFTCAP };
 
-// The context belongs to the device, because plans are asked for before there is a backend. It lives as long as the process.
+// The context belongs to the device, because plans are needed before a backend exists. It lives
+// until the process ends.
 typedef struct device_state {
-    clattn_context *context; // NULL: there is no device
+    clattn_context *context; // NULL: no device was found
     const clattn_capabilities *capabilities;
 } device_state;
 static device_state the_device;
 
 typedef struct backend_state {
     cl_command_queue queue;
-    bool copies; // tensors are copied to the device and back; else it works where they lie
+    // True: tensors are copied to the device and back. False: the device computes in host memory.
+    bool copies;
 } backend_state;
 
-// OpenCL, as the library found it: this library is linked with none.
+// OpenCL functions, from the library: this module does not link with OpenCL.
 #define OPENCL(name) ((__typeof__(&name))clattn_opencl_function(#name))
 
-// ------------------------------------------------------------------------------------------- views ---
+// --------------------------------------------------------------------------------------- views ---
 
-// False where clattn has no such type.
+// False: clattn has no such type.
 static bool type_of(enum ggml_type type, clattn_type *found) {
     switch (type) {
     case GGML_TYPE_F32:
@@ -56,8 +60,9 @@ static bool type_of(enum ggml_type type, clattn_type *found) {
     }
 }
 
-// clattn's axes are ggml's in the opposite order, and its strides count elements. False where a stride counts no whole elements, the
-// first axis is not dense, or a view begins between two elements.
+// View a tensor. clattn has ggml's axes in the opposite order, and counts strides in elements.
+// False if a stride is no multiple of an element, the first axis is not contiguous, or the view
+// begins inside an element.
 static bool view_of(const struct ggml_tensor *t, clattn_tensor *view) {
     *view = (clattn_tensor){.rank = 4};
     const size_t size = ggml_type_size(t->type);
@@ -81,8 +86,8 @@ static void swap_axes(clattn_tensor *view, int a, int b) {
     view->shape[b] = shape, view->stride[b] = stride;
 }
 
-// The mask as clattn reads it: of its rows and keys those that there are. ggml also repeats two heads of a mask along four. clattn has no
-// such view, and as a buffer of an expression the mask would be read by its last head instead.
+// View the part of the mask that has rows and keys. ggml also lets two heads of a mask repeat along
+// four heads. No view can express that, and an expression's buffer would repeat only the last head.
 static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_params *params,
                       clattn_tensor *view) {
     const int64_t *q = params->q.shape, rows = q[2], keys = params->kv.k.shape[2];
@@ -96,15 +101,16 @@ static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_par
     return true;
 }
 
-// ------------------------------------------------------------------------------------------ a call ---
+// -------------------------------------------------------------------------------------- a call ---
 
-// What a node asks for, as clattn takes it, and the memory of its tensors: a buffer for each, in the order of the node's inputs.
+// The node as a call of clattn, and the memory of its tensors: a buffer for each, in the order of
+// the node's inputs.
 enum { BUFFER_OUT = SRC_SINKS + 1, BUFFER_SLOPES, BUFFER_BLOCKS, BUFFERS };
 typedef struct node_call {
     clattn_attention_params params;
-    clattn_tensor *views[BUFFERS]; // of params; NULL: the node has none
+    clattn_tensor *views[BUFFERS]; // in `params`; NULL: the node has no such tensor
     const struct ggml_tensor *tensors[BUFFERS];
-    void *made[BUFFERS]; // what is no tensor's: slopes, and what the mask hides block by block
+    void *made[BUFFERS]; // data without a tensor: ALiBi's slopes, and the block mask
     cl_mem memory[BUFFERS];
 } node_call;
 
@@ -114,7 +120,7 @@ static float number_of(const struct ggml_tensor *node, int place) {
     return number;
 }
 
-// ggml's slopes of ALiBi [Press et al. 2022], which the mask's numbers are multiplied by.
+// Compute ggml's ALiBi slopes [Press et al. 2022], which multiply the mask.
 static void fill_slopes(float *slopes, int64_t heads, float max_bias) {
     const int64_t power = (int64_t)1 << (int)floor(log2((double)heads));
     const float first = powf(2.0f, -max_bias / (float)power),
@@ -124,8 +130,9 @@ static void fill_slopes(float *slopes, int64_t heads, float max_bias) {
     }
 }
 
-// Of enough rows, blocks of the mask that hide all their keys are passed over, as those above the diagonal of a prompt.
-// (Such blocks belong to an expression, which here hides nothing.)
+// With enough rows, skip blocks of the mask that hide all their keys, such as those above a
+// prompt's diagonal. clattn allows a block mask only with an expression. So this call has one that
+// hides no key.
 static void take_blocks(const clattn_tensor *mask, node_call *call) {
     const int64_t rows = mask->shape[2], keys = mask->shape[3];
     if (rows >= CLATTN_BLOCK_ROWS) {
@@ -138,7 +145,8 @@ static void take_blocks(const clattn_tensor *mask, node_call *call) {
     }
 }
 
-// The mask is a bias; times a slope of each head, it is an expression of two buffers, in which axes of one element repeat.
+// The mask is a bias. With a slope for each head it becomes an expression of two buffers, in which
+// axes of size 1 repeat.
 static bool take_mask(const struct ggml_tensor *node, node_call *call) {
     const struct ggml_tensor *mask = node->src[SRC_MASK];
     const float max_bias = number_of(node, PARAM_MAX_BIAS);
@@ -175,7 +183,7 @@ static bool take_sinks(const struct ggml_tensor *sinks, node_call *call) {
     return true;
 }
 
-// Fill a call without buffers. False where the node is none that clattn takes, or its strides or types are not.
+// Fill a call without buffers. False if the node's options, types or strides are unsupported.
 static bool describe(const struct ggml_tensor *node, node_call *call) {
     *call = (node_call){.views = {[SRC_Q] = &call->params.q,
                                   [SRC_K] = &call->params.kv.k,
@@ -185,7 +193,7 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
     clattn_attention_params *params = &call->params;
     const int32_t precision = node->op_params[3];
     for (int at = SRC_SINKS + 1; at < GGML_MAX_SRC; at++) {
-        if (node->src[at]) { // of a newer ggml
+        if (node->src[at]) { // an input of a newer ggml
             return false;
         }
     }
@@ -197,7 +205,7 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
     swap_axes(&params->out, 1, 2);
     params->score.scale = number_of(node, PARAM_SCALE);
     params->score.softcap = number_of(node, PARAM_SOFTCAP);
-    // clattn takes a scale of 0 as that of the head size.
+    // In clattn, a scale of 0 means the default.
     if (params->score.scale == 0 || !take_mask(node, call) || !take_sinks(node->src[SRC_SINKS], call)) {
         return false;
     }
@@ -208,9 +216,10 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
     return true;
 }
 
-// ---------------------------------------------------------------------------------------- computing ---
+// ----------------------------------------------------------------------------------- computing ---
 
-// The memory of one tensor, for one call: what it holds may have moved by the next. NULL: the driver has none.
+// Create a buffer for one tensor and one call: the tensor may have other data in the next call.
+// NULL: the driver failed.
 static cl_mem make_buffer(const backend_state *backend, void *data, size_t bytes, bool written) {
     cl_mem_flags flags = written ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
     if (!backend->copies) {
@@ -223,7 +232,8 @@ static cl_mem make_buffer(const backend_state *backend, void *data, size_t bytes
     return OPENCL(clCreateBuffer)(clattn_context_opencl(the_device.context), flags, bytes, host, &code);
 }
 
-// A value that is the first numbers of its key lies in the key's buffer, so that a kernel for such caches sees it.
+// True if each value is the start of its key, as in MLA. Keys and values then share a buffer, so
+// that clattn can use kernels for such caches.
 static bool is_view_of_key(const node_call *call) {
     return call->tensors[SRC_K]->data == call->tensors[SRC_V]->data &&
            ggml_nbytes(call->tensors[SRC_K]) >= ggml_nbytes(call->tensors[SRC_V]);
@@ -238,7 +248,7 @@ static void *make_slopes(const struct ggml_tensor *node, const node_call *call, 
     return slopes;
 }
 
-// Whether a row of the mask hides these keys: all are -infinity.
+// True if a row of the mask hides all these keys: they are -infinity.
 static bool hides(const ggml_fp16_t *keys, int64_t count) {
     for (int64_t key = 0; key < count; key++) {
         if (keys[key] != 0xfc00) {
@@ -248,7 +258,7 @@ static bool hides(const ggml_fp16_t *keys, int64_t count) {
     return true;
 }
 
-// 0 where no row of a block sees a key of it, else 2, as attention.h tells of block masks.
+// Make the block mask: 0 if no row of a block sees any of its keys, else 2 (attention.h).
 static void *make_blocks(const struct ggml_tensor *node, const node_call *call, size_t *bytes) {
     const struct ggml_tensor *mask = node->src[SRC_MASK];
     const int64_t *shape = call->params.score.block_mask.shape;
@@ -298,7 +308,8 @@ static bool make_buffers(const backend_state *backend, const struct ggml_tensor 
     return true;
 }
 
-// Wait for the call, and have the result where the node's tensor lies: read, or by mapping the memory that the device worked in.
+// Wait for the call and make the result visible in the node's tensor: by a read, or by mapping the
+// memory that the device used.
 static bool fetch(const backend_state *backend, struct ggml_tensor *node, cl_mem memory) {
     const size_t bytes = ggml_nbytes(node);
     cl_int code = CL_SUCCESS;
@@ -354,7 +365,7 @@ static enum ggml_status compute(const backend_state *backend, struct ggml_tensor
                                             : GGML_STATUS_FAILED;
 }
 
-// ------------------------------------------------------------------------------------------ backend ---
+// ------------------------------------------------------------------------------------- backend ---
 
 static const char *backend_name(ggml_backend_t backend) {
     (void)backend;
@@ -368,7 +379,7 @@ static void backend_free(ggml_backend_t backend) {
     free(backend);
 }
 
-// What has no work of its own: it only says how memory is looked at.
+// True for operations that only change the view of a tensor.
 static bool is_view(enum ggml_op op) {
     return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW || op == GGML_OP_PERMUTE ||
            op == GGML_OP_TRANSPOSE;
@@ -392,7 +403,8 @@ static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgra
     return GGML_STATUS_SUCCESS;
 }
 
-// params "copy": tensors are copied on a CPU device, too, as they always are on others.
+// `params` may be "copy": tensors are copied even on a CPU device. On other devices they always
+// are.
 static ggml_backend_t device_start(ggml_backend_dev_t device, const char *params) {
     static ggml_guid guid = {0x63, 0x6c, 0x61, 0x74, 0x74, 0x6e, 0x4d, 0x0b,
                              0x9a, 0x51, 0x2e, 0x77, 0xd8, 0x03, 0xc6, 0x1f};
@@ -418,7 +430,7 @@ static ggml_backend_t device_start(ggml_backend_dev_t device, const char *params
     return backend;
 }
 
-// ------------------------------------------------------------------------------------------- device ---
+// -------------------------------------------------------------------------------------- device ---
 
 static const char *device_name(ggml_backend_dev_t device) {
     (void)device;
@@ -430,7 +442,7 @@ static const char *device_description(ggml_backend_dev_t device) {
     return the_device.capabilities->name;
 }
 
-// Its memory is the host's, of which others tell.
+// The device uses host memory, whose size other backends report.
 static void device_memory(ggml_backend_dev_t device, size_t *unused, size_t *total) {
     (void)device;
     *unused = *total = 0;
@@ -464,7 +476,7 @@ static bool device_supports_memory(ggml_backend_dev_t device, ggml_backend_buffe
     return ggml_backend_buft_is_host(type);
 }
 
-// A buffer of each tensor can be made.
+// True if each tensor fits into a buffer of the device.
 static bool has_room(const node_call *call) {
     for (int at = 0; at < BUFFERS; at++) {
         if (call->tensors[at] &&
@@ -475,7 +487,7 @@ static bool has_room(const node_call *call) {
     return true;
 }
 
-// clattn's planner answers for all that it takes views of.
+// True if describe() accepts the node and clattn's planner can plan it.
 static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor *node) {
     (void)device;
     if (node->op != GGML_OP_FLASH_ATTN_EXT) {
@@ -487,7 +499,7 @@ static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor 
            clattn_attention_plan(the_device.context, &call.params, &plan) == CLATTN_OK;
 }
 
-// ----------------------------------------------------------------------------------------- registry ---
+// ------------------------------------------------------------------------------------ registry ---
 
 static const char *registry_name(ggml_backend_reg_t registry) {
     (void)registry;
@@ -519,7 +531,7 @@ static void log_line(void *user, clattn_log_level level, const char *message) {
     GGML_LOG_ERROR("clattn: %s\n", message);
 }
 
-// The first CPU device, which works where tensors lie; without one, the first device.
+// Use the first CPU device, which computes in host memory. Without a CPU, use the first device.
 static clattn_context *start_context(void) {
     clattn_device devices[32];
     const clattn_log log = {.fn = log_line};

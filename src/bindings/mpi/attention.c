@@ -1,7 +1,8 @@
-// attention.c: the public calls of a prefill whose rows are shared, and of its gradients: a job, a plan, one of the ways.
+// attention.c: the public calls of a prefill with rows on several ranks, and of its gradients. Each
+// opens a job, plans it, and runs one of the three ways.
 #include "mpi/ways.h"
 
-// Of a job that was opened so.
+// Plan a job that was opened with `status`, and close it.
 static clattn_status plan(clattn_mpi *w, job *j, clattn_status status, clattn_mpi_plan *to) {
     if (status == CLATTN_OK) status = cla_mpi_measure(w);
     if (status == CLATTN_OK) status = cla_mpi_choose(j);

@@ -1,4 +1,5 @@
-// check.c: what can be wrong of one rank's arguments before others are asked; what the library itself checks is left to its plan.
+// check.c: checks one rank's arguments before ranks exchange anything. Checks that the library's
+// own planning makes are left to it.
 #include "mpi/gradients.h"
 
 #include <string.h>
@@ -31,7 +32,7 @@ static clattn_status check_shape(clattn_mpi *w, const clattn_tensor *t, const ch
     return CLATTN_OK;
 }
 
-// What the rest of a rank's call hangs on; the library knows more of types, groups and strides.
+// Check what later code of this module relies on. The library checks types, groups and strides.
 static clattn_status check_scales(clattn_mpi *w, const clattn_tensor *of, const clattn_tensor *scale,
                                   const clattn_tensor *zero, const char *const names[2]) {
     if (CLATTN_TYPE_IS_SCALED(of->type) != (scale->rank == 3 || scale->rank == 4) ||
@@ -71,8 +72,9 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
     return q[3] && values[3] ? CLATTN_OK : FAIL("head size 0: must be 1 or more");
 }
 
-// Ask the library about the tensors themselves: types, strides, buffers. Ways that read rows on their own show it no others. A call
-// that it cannot do at once a way may do in pieces.
+// Let the library check the tensors' types, strides and buffers: all_to_all and all_gather copy
+// rows, and show the library only the copies. Other errors are ignored here, because a way may run
+// the call in pieces.
 static clattn_status ask_library(clattn_mpi *w, const clattn_mpi_attention_params *p) {
     const clattn_attention_params call = {.q = p->q,
                                           .kv = {.k = p->k,
@@ -160,7 +162,7 @@ static clattn_status check_of_heads(clattn_mpi *w, const clattn_mpi_attention_ba
     return CLATTN_OK;
 }
 
-// What the library says of the tensors themselves.
+// Let the library check the gradients' tensors.
 static clattn_status ask_of_gradients(clattn_mpi *w, const clattn_mpi_attention_backward_params *b) {
     const clattn_mpi_attention_params *p = &b->forward;
     const clattn_attention_backward_params call = {.forward = {.q = p->q,
@@ -200,7 +202,7 @@ clattn_status cla_mpi_check_gradients(clattn_mpi *w, const clattn_mpi_attention_
     return ask_of_gradients(w, b);
 }
 
-// FNV-1a.
+// Add bytes to an FNV-1a hash.
 static void add(uint64_t *hash, const void *bytes, size_t count) {
     const unsigned char *b = bytes;
     for (size_t n = 0; n < count; n++) *hash = (*hash ^ b[n]) * 0x100000001b3u;
@@ -212,7 +214,7 @@ static void add_array(uint64_t *hash, const void *bytes, size_t count) {
     if (bytes) add(hash, bytes, count);
 }
 
-// A view counts by its rank; `typed`, where it has something for each key, by its type, too.
+// Add a view to the hash: its rank, and with `typed` also its type.
 static void add_view(uint64_t *hash, const clattn_tensor *t, bool typed) {
     const int32_t kind[] = {t->rank, t->rank && typed ? t->type : 0};
     add(hash, kind, sizeof kind);

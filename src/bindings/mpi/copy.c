@@ -1,7 +1,7 @@
 // copy.c: see copy.h.
 #include "mpi/copy.h"
 
-#define ALIGNED 256 // bytes to which the parts of a piece are
+#define ALIGNED 256 // parts of a piece start at multiples of 256 bytes
 
 size_t cla_mpi_bytes(const clattn_tensor *t) {
     size_t bytes = clattn_type_size(t->type);
@@ -9,7 +9,7 @@ size_t cla_mpi_bytes(const clattn_tensor *t) {
     return t->rank ? bytes : 0;
 }
 
-// One head's rows: [n, D], or [n] as n rows of one number.
+// Copy the rows of one head: [n, D], or [n] as n rows of one number.
 static cl_int move_head(cl_command_queue queue, const clattn_tensor *t, int64_t at, char *host, bool reads) {
     const size_t size = clattn_type_size(t->type), width = t->rank == 4 ? (size_t)t->shape[3] * size : size,
                  rows = (size_t)t->shape[2], pitch = (size_t)t->stride[2] * size;
@@ -28,7 +28,8 @@ static cl_int move_head(cl_command_queue queue, const clattn_tensor *t, int64_t 
                          : clEnqueueWriteBufferRect(queue, t->buffer, CL_FALSE, there, here, region, pitch, 0,
                                                     width, 0, host, 0, NULL, NULL);
     }
-    for (size_t n = 0; n < rows; n++) { // rows that repeat, overlap, or cross the pitch
+    // Rows that repeat, overlap, or are no rectangle of this pitch are copied one by one.
+    for (size_t n = 0; n < rows; n++) {
         const size_t from = first + n * pitch;
         const cl_int code = reads ? clEnqueueReadBuffer(queue, t->buffer, CL_FALSE, from, width,
                                                         host + n * width, 0, NULL, NULL)

@@ -1,7 +1,12 @@
-// cost.c: what each way takes, by bytes over the link's rate and operations over the device's; and the choice. bench/scale.py is the
-// same model for machines that are not here. The rates are measured: bytes a second from one rank's device to the next rank's,
-// while all send, floating-point operations a second of attention, and what a message and a call take that are small. All ranks
-// take the slowest's, and so reckon alike.
+// cost.c: predicts the time of each way and chooses one. The prediction uses a way's bytes and the
+// link's rate, and its operations and the device's rate. bench/scale.py has the same model for
+// machines that are not available.
+//
+// The rates are measured:
+//    bytes a second from a rank's device to the next rank's, while all ranks send
+//    operations a second of attention
+//    seconds of a small message, and of a small call
+// All ranks use the slowest rank's rates, so all predict the same.
 #include <math.h>
 #include <stdio.h>
 
@@ -10,7 +15,8 @@
 
 enum { LINK_BYTES = 1 << 20, TIMES = 3, ROWS = 512, FEW_ROWS = 8, HEADS = 4, WIDTH = 64 };
 
-// The shortest of some rounds: a message to the next rank from the one before, and on to the device.
+// Shortest time of some rounds: receive a message from the previous rank while sending one, and
+// copy it to the device.
 static double link_round(clattn_mpi *w, char *host, cl_mem device, int bytes, clattn_status *status) {
     const int next = (w->rank + 1) % w->ranks, before = (w->rank + w->ranks - 1) % w->ranks;
     double least = 1e9;
@@ -48,7 +54,7 @@ static double attention_round(clattn_mpi *w, cl_mem memory, int rows, clattn_sta
     return least;
 }
 
-// The slowest rank's seconds.
+// Set the rates that are unknown, from the slowest rank's seconds.
 static clattn_status slowest(clattn_mpi *w, double seconds[4], clattn_status status) {
     double all[4] = {0};
     TRY(cla_mpi_agree(w, status));
@@ -90,9 +96,10 @@ clattn_status cla_mpi_measure(clattn_mpi *w) {
     return status;
 }
 
-#define SAMPLES 32 // rows of a part whose keys are counted
+#define SAMPLES 32 // rows sampled in a part, to estimate how many keys its rows see
 
-// Scores that are computed of a part: pairs of a row and a key that it sees, of all batch items and heads.
+// Estimated number of scores in a part: pairs of a row and a key that it sees, in all batch items
+// and heads.
 static double pairs(const job *j, const span *q, const span *k) {
     const clattn_score *s = &j->p->score;
     double all = 0;
@@ -113,7 +120,7 @@ static double pairs(const job *j, const span *q, const span *k) {
     return all * (double)j->heads;
 }
 
-// Gradients have five products where attention has two.
+// Gradients need five matrix products, attention two.
 static double seconds_of(const job *j, double scores) {
     return scores * (j->b ? 5 : 2) * (double)(j->head_dim + j->head_dim_v) / j->w->flops;
 }
@@ -124,14 +131,15 @@ static double rank_pairs(const job *j, int rank, const span *keys) {
     return all;
 }
 
-// Calls of a rank on these keys: one a part of its rows that sees any, and of later ones a merge, too.
+// Number of a rank's calls on these keys: one for each part of its rows that sees any of them.
+// Later keys also need a merge for each.
 static double calls_of(const job *j, int rank, const span *keys) {
     double calls = 0;
     for (int n = 0; n < j->q[rank].count; n++) calls += cla_mpi_sees(j, &j->q[rank].spans[n], keys);
     return j->positional || calls < 1 ? calls : 1;
 }
 
-// Seconds of a rank in a step, and bytes that it sends in it.
+// Seconds of a rank in one step. *sent: bytes that it sends in the step.
 static double step_cost(const job *j, const ring_pieces *p, int c, int step, int rank, double *sent) {
     const int owner = (rank - step + j->w->ranks) % j->w->ranks;
     const ring_load load = cla_mpi_ring_load(j, p, owner, c, step);
@@ -139,7 +147,8 @@ static double step_cost(const job *j, const ring_pieces *p, int c, int step, int
     *sent = (double)cla_mpi_ring_load(j, p, owner, c, step + 1).bytes;
     for (int lane = 0; lane < RING_LANES; lane++) {
         if (!load.lanes[lane]) continue;
-        if (j->b && step && cla_mpi_ring_sees(j, rank, load.lanes[lane])) // its share of dk and dv goes home
+        // The rank's share of dk and dv is sent to the keys' rank.
+        if (j->b && step && cla_mpi_ring_sees(j, rank, load.lanes[lane]))
             *sent += (double)(cla_mpi_gradients_share(j, load.lanes[lane]->count) * sizeof(float));
         const double calls = calls_of(j, rank, load.lanes[lane]) * (step || c ? 2 : 1);
         computes += seconds_of(j, rank_pairs(j, rank, load.lanes[lane])) + calls * j->w->call_seconds;
@@ -147,7 +156,7 @@ static double step_cost(const job *j, const ring_pieces *p, int c, int step, int
     return fmax(computes, *sent > 0 ? *sent / j->w->link_bytes + j->w->link_seconds : 0);
 }
 
-// A step is as long as the slowest rank's computing, or its transfer.
+// A step is as long as the slowest rank's computation or transfer.
 static clattn_status ring_cost(job *j) {
     ring_pieces pieces;
     const int ranks = j->w->ranks;
@@ -186,8 +195,9 @@ static void other_costs(job *j) {
         most_rows = fmax(most_rows, kv + row * (double)j->heads * (double)j->q[r].rows *
                                              ((double)j->head_dim * q + (double)j->head_dim_v * out));
     }
+    // The all_to_all sends as many bytes of gradients again.
     const double gathered = (double)cla_mpi_piece_layout(j, j->n_kv).bytes * (ranks - 1) / ranks,
-                 turned = most_rows * (j->b ? 2 : 1) * (ranks - 1) / ranks; // as many bytes of gradients
+                 turned = most_rows * (j->b ? 2 : 1) * (ranks - 1) / ranks;
     const clattn_mpi *w = j->w;
     clattn_mpi_plan *plan = &j->plan;
     plan->sent_bytes[CLATTN_MPI_ALL_GATHER] = (uint64_t)(most_kv * (ranks - 1));
@@ -211,7 +221,8 @@ static void tell(job *j, clattn_mpi_way way) {
              j->w->flops / 1e9, 1e3 * j->w->call_seconds);
 }
 
-// A way that is asked for needs no rates, and is not held up to measure them.
+// If the caller selects a way, rates are not needed. Then they are reported if known, but not
+// measured.
 clattn_status cla_mpi_choose(job *j) {
     clattn_mpi *w = j->w;
     int way = j->p->way;
@@ -237,7 +248,7 @@ clattn_status cla_mpi_choose(job *j) {
     for (int n = CLATTN_MPI_RING; n < CLATTN_MPI_WAY_COUNT; n++)
         if (j->plan.seconds[n] < j->plan.seconds[way]) way = n;
     if (j->p->way) way = j->p->way;
-    // Rank 0's, since processors may round differently.
+    // All ranks use rank 0's choice, because processors may round differently.
     TRY(cla_mpi_try(w, MPI_Bcast(&way, 1, MPI_INT, 0, w->comm), "MPI_Bcast"));
     j->plan.way = (clattn_mpi_way)way;
     tell(j, j->plan.way);

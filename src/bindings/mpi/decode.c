@@ -1,18 +1,21 @@
-// decode.c: few query rows, the same on all ranks, over a cache whose rows are shared. Each rank attends the keys that it has; one
-// allreduce merges (out, lse), H * (Dv + 1) floats a query row, by an operation that does not commute: MPI then keeps the order of
-// the ranks, and the same ranks give the same bits.
+// decode.c: attention of few query rows, the same on all ranks, over a cache with rows on all
+// ranks. Each rank attends its own keys. One allreduce merges (out, lse), H * (Dv + 1) floats for
+// each query row. Its operation is registered as non-commutative, so MPI keeps the order of the
+// ranks, and the same ranks compute the same bits.
 #include <math.h>
 
 #include "mpi/partial.h"
 
 typedef struct decode {
     partial result;
-    bool single;      // all keys of this rank are one call, whose lengths say what is seen
+    // One call has all keys of this rank. `lengths` limits the keys to the ones that are seen.
+    bool single;
     span keys;        // of that call
-    int32_t *lengths; // [B]; NULL: all
+    int32_t *lengths; // [B]; NULL: all keys
 } decode;
 
-// in is of ranks before those of out; one element is a row of Dv numbers and its lse. A part that saw no key changes nothing.
+// Merge partial results. MPI passes `in` from lower ranks than `inout`. An element is a row of Dv
+// numbers and its lse. A part that saw no key (lse = -inf) has no effect.
 static void merge(void *in, void *inout, int *count, MPI_Datatype *type) {
     int bytes = 0;
     MPI_Type_size(*type, &bytes);
@@ -29,10 +32,11 @@ static void merge(void *in, void *inout, int *count, MPI_Datatype *type) {
     }
 }
 
-// Whether one call may have all keys: nothing but a length depends on where they stand, and they lie in order.
+// True if one call can have all keys of the rank. Its segments must be in order, and results must
+// not depend on positions, except through a length.
 static bool is_single(const job *j, const span_list *keys) {
     clattn_score s = j->p->score;
-    if (j->n_q == 1) s.causal = false; // which is a length then
+    if (j->n_q == 1) s.causal = false; // for one row, causality is a length
     for (int n = 1; n < keys->count; n++)
         if (keys->spans[n].start < keys->spans[n - 1].start) return false;
     return keys->count > 1 && !(cla_mpi_score_differs(&s) & (PLACE | BY_KEY));
@@ -110,7 +114,7 @@ static clattn_status attend(decode *d, job *j) {
     return cla_mpi_partial_empty(&d->result);
 }
 
-// Rows of numbers and their lse side by side, between the device's two tensors and one host block.
+// Copy between the separate out and lse, and rows that have both side by side.
 static void interleave(const job *j, float *rows, float *out, float *lse, bool to_rows) {
     const int64_t count = j->batch * j->heads * j->n_q, width = j->head_dim_v;
     for (int64_t n = 0; n < count; n++) {

@@ -1,4 +1,5 @@
-// gather.c: every rank gets all keys and values, and computes its rows by one call a segment [Llama 3, Dubey et al. 2024].
+// gather.c: all_gather: every rank receives all keys and values, and computes each segment of its
+// rows in one call. [Llama 3, Dubey et al. 2024]
 #include <string.h>
 
 #include "mpi/ways.h"
@@ -6,7 +7,9 @@
 typedef struct gather {
     job *j;
     partial result;
-    char *mine, *all, *whole; // this rank's rows, the ranks' one behind the other, and in their places
+    // `mine`: this rank's rows. `all`: all ranks' rows, rank by rank. `whole`: all rows in the
+    // sequence's order.
+    char *mine, *all, *whole;
     int *counts, *starts;
     cl_mem device;
 } gather;
@@ -60,7 +63,7 @@ static clattn_status read_mine(gather *g) {
     return cla_mpi_finish(j->w, j->w->queue);
 }
 
-// Rows of all ranks in their places.
+// Copy the rows of all ranks to their places in the sequence.
 static void place(const gather *g) {
     const job *j = g->j;
     const piece_layout to = cla_mpi_piece_layout(j, j->n_kv);

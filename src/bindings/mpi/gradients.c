@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define ALIGNED 256 // bytes to which the results of a call are
+#define ALIGNED 256 // results of a call start at multiples of 256 bytes
 
-// Result n of a local call.
+// The n-th gradient of a local call.
 static clattn_tensor *local_gradient(clattn_attention_backward_params *b, int n) {
     static const size_t fields[] = {
 #define GRADIENT(field, like, of, shape, types, axes, use) offsetof(clattn_attention_backward_params, field),
@@ -19,7 +19,7 @@ static int64_t count_of(const int64_t shape[4]) {
     return shape[0] * shape[1] * shape[2] * shape[3];
 }
 
-// Of so many rows and keys: a bias has those that it does not repeat over.
+// Shape of a gradient for `rows` rows and `keys` keys. dbias keeps its axes of size 1.
 static void shape_of(const job *j, int n, int64_t rows, int64_t keys, int64_t shape[4]) {
     const clattn_tensor *t = cla_mpi_gradient(j->b, n);
     for (int a = 0; a < 4; a++) shape[a] = a < 4 - t->rank ? 1 : t->shape[a - 4 + t->rank];
@@ -39,7 +39,7 @@ static gradient_layout lay(const job *j, int64_t rows, int64_t keys) {
     return l;
 }
 
-// The sums' sizes: all rows and keys that this rank has, and of a bias all keys.
+// Shape of a sum: all rows and keys of this rank; for dbias all keys.
 static void sum_shape(const job *j, int n, int64_t shape[4]) {
     const int64_t keys = n == OF_BIAS ? j->n_kv : j->kv[j->w->rank].rows;
     shape_of(j, n, j->q[j->w->rank].rows, keys, shape);
@@ -61,7 +61,8 @@ clattn_status cla_mpi_gradients_open(gradients *g, job *j, const span_list *q, i
     for (int n = 0; n < GRADIENTS; n++) {
         int64_t shape[4];
         sum_shape(j, n, shape);
-        const size_t ranks = n < OF_HEADS ? 0 : (size_t)j->w->ranks; // all ranks' behind the sum
+        // The sums of all ranks follow this rank's.
+        const size_t ranks = n < OF_HEADS ? 0 : (size_t)j->w->ranks;
         if (cla_mpi_gradient(j->b, n)->rank)
             TRY(floats(g, (size_t)count_of(shape) * (1 + ranks), &g->sums[n]));
     }
@@ -75,7 +76,7 @@ static void keep(gradients *g, cl_event event) {
     g->event = event;
 }
 
-// The call of q's n-th span and these keys. False: nothing of what is asked for is in it.
+// Make the call of the n-th span of q with these keys. False: it computes no requested gradient.
 static bool call_of(const gradients *g, int n, const span *keys, const clattn_tensor views[PIECE_PARTS],
                     clattn_attention_backward_params *to) {
     const job *j = g->j;
@@ -94,7 +95,8 @@ static bool call_of(const gradients *g, int n, const span *keys, const clattn_te
     bool any = false;
     for (int r = 0; r < GRADIENTS; r++) {
         const int rank = cla_mpi_gradient(j->b, r)->rank;
-        const bool here = r == OF_HEADS ? c.sinks : keys->count > 0; // dsinks are of the first call
+        // Only the first call for these rows computes dsinks.
+        const bool here = r == OF_HEADS ? c.sinks : keys->count > 0;
         if (!rank || !here) continue;
         clattn_tensor *result = local_gradient(to, r);
         *result = clattn_tensor_dense(g->device, CLATTN_TYPE_F32, rank, l.shape[r] + 4 - rank);
@@ -129,7 +131,8 @@ clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys,
     return CLATTN_OK;
 }
 
-// A dense sum as a tensor of the device, whose numbers become the caller's; float32 is written as it is.
+// Copy a dense sum to the caller's tensor. float32 is written directly, other types are converted
+// on the device. `ahead`: only compile.
 static clattn_status deliver(gradients *g, int n, bool ahead) {
     clattn_mpi *w = g->j->w;
     const clattn_tensor *to = cla_mpi_gradient(g->j->b, n);
@@ -161,7 +164,7 @@ clattn_status cla_mpi_gradients_ready(gradients *g) {
     return cla_mpi_mods_upload(g->j);
 }
 
-// Add a dense box to a sum whose rows are `rows` apart in number and `columns` wide, from this row and column on.
+// Add a dense box to a sum at this row and column. `all` is the sum's shape.
 static void add_box(float *sum, const int64_t all[4], const float *from, const int64_t shape[4], int64_t row,
                     int64_t column) {
     for (int64_t h = 0; h < shape[0] * shape[1]; h++)
@@ -232,7 +235,7 @@ void cla_mpi_gradients_take(gradients *g, const span *keys, const float *share) 
     }
 }
 
-// A bias has any strides.
+// Write dbias, which may have any strides.
 static clattn_status write_bias(gradients *g) {
     const clattn_tensor *to = cla_mpi_gradient(g->j->b, OF_BIAS);
     clattn_mpi *w = g->j->w;
@@ -273,7 +276,7 @@ clattn_status cla_mpi_gradients_of_heads(job *j, float *const sums[3], clattn_st
     for (int n = 0; n < 3; n++) {
         const clattn_tensor *to = cla_mpi_gradient(j->b, OF_HEADS + n);
         if (!to->rank || !heads) continue;
-        float *const all = sums[n] + heads; // [ranks, H]
+        float *const all = sums[n] + heads; // [ranks, H], after this rank's own
         const clattn_status moved =
             cla_mpi_try(w, MPI_Allgather(sums[n], (int)heads, MPI_FLOAT, all, (int)heads, MPI_FLOAT, w->comm),
                         "MPI_Allgather");
@@ -292,7 +295,7 @@ clattn_status cla_mpi_gradients_of_heads(job *j, float *const sums[3], clattn_st
 }
 
 void cla_mpi_gradients_close(gradients *g) {
-    if (!g->j) return; // it was not opened
+    if (!g->j) return; // never opened
     keep(g, NULL);
     cla_mpi_release(&g->device);
     cla_mpi_release(&g->floats);

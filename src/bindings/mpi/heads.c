@@ -1,20 +1,22 @@
-// heads.c: heads in place of rows: an all-to-all gives each rank H/P heads of all rows, which it computes as one device would; another
-// gives the rows back [Jacobs et al. 2023, "DeepSpeed Ulysses"].
+// heads.c: all_to_all: exchanges rows for heads. An all-to-all sends each rank H/P heads of all
+// rows, which the rank computes as one device would. Another one sends the result's rows back.
+// [Jacobs et al. 2023, "DeepSpeed Ulysses"]
 #include <string.h>
 
 #include "mpi/gradients.h"
 #include "mpi/ways.h"
 
-// A tensor that goes from rows to heads, or back. Its heads of all rows are dense on device and host, [B, heads / P, N, width].
+// Tensors that are exchanged from rows to heads, or back. This rank's heads of all rows are dense
+// [B, heads / P, N, width], on device and host.
 enum {
     TURN_Q,
-    TURN_K, // from here on as PIECE_K
+    TURN_K, // from here on in the order of PIECE_K
     TURN_V,
     TURN_K_SCALE,
     TURN_V_SCALE,
     TURN_K_ZERO,
     TURN_V_ZERO,
-    TURN_OUT, // attention gives this and the next, and gradients read them
+    TURN_OUT, // this and the next are results of attention, and inputs of gradients
     TURN_LSE,
     TURN_DOUT,
     TURN_DLSE,
@@ -24,23 +26,26 @@ enum {
     TURNS
 };
 typedef struct turn {
-    clattn_tensor rows;     // this rank's
-    clattn_tensor heads;    // of all rows
-    const span_list *lists; // of its rows, all ranks'
-    int64_t count;          // rows of the whole
-    size_t row;             // bytes of a head's row
+    clattn_tensor rows;     // this rank's rows of all heads
+    clattn_tensor heads;    // all rows of this rank's heads
+    const span_list *lists; // all ranks' spans of rows
+    int64_t count;          // rows of the whole sequence
+    size_t row;             // bytes of one row of one head
     cl_mem memory;
-    char *of_rows, *of_heads; // on the host: by ranks, one behind the other; and dense
+    // On the host: of_rows has blocks of ranks, one after the other; of_heads is dense.
+    char *of_rows, *of_heads;
 } turn;
 
 typedef struct heads {
     job *j;
     turn turns[TURNS];
-    int *numbers; // [4][ranks]: counts and starts of both directions
+    int *numbers; // [4][ranks]: counts and starts in bytes, for both directions
     cl_mem out_rows, lse_rows;
     int32_t *arrays;
-    clattn_attention_backward_params call; // of attention, its `forward`
-    cl_mem of_heads; // of gradients: [3][H / P], and of all heads of all ranks on the host
+    clattn_attention_backward_params call; // attention uses only its `forward`
+    // Gradients of heads [3][H / P] on the device. `sums` has the gradients of all heads and ranks
+    // on the host.
+    cl_mem of_heads;
     float *sums[3];
 } heads;
 
@@ -68,13 +73,13 @@ static clattn_status open_turn(heads *g, int which, const clattn_tensor *t, bool
     TRY(cla_mpi_buffer(j->w, whole, &u->memory));
     u->heads = clattn_tensor_dense(u->memory, t->type, t->rank, shape);
     u->of_rows = cla_mpi_host(j->w, cla_mpi_bytes(t), &status);
-    u->of_heads = cla_mpi_host(j->w, 2 * whole, &status); // the second half: by ranks
+    u->of_heads = cla_mpi_host(j->w, 2 * whole, &status); // the second half has blocks of ranks
     j->report.plan.device_bytes += whole;
     j->report.plan.host_bytes += cla_mpi_bytes(t) + 2 * whole;
     return status;
 }
 
-// Between [B, H, n, width] and the blocks of ranks [P][B, H / P, n, width], in place of one another.
+// Copy between dense [B, H, n, width] and blocks of ranks [P][B, H / P, n, width].
 static void by_ranks(const heads *g, const turn *u, char *dense, char *blocks, bool to_blocks) {
     const int64_t ranks = g->j->w->ranks, batch = u->rows.shape[0], own = u->heads.shape[1];
     const size_t part = (size_t)(own * u->rows.shape[2]) * u->row;
@@ -85,7 +90,8 @@ static void by_ranks(const heads *g, const turn *u, char *dense, char *blocks, b
         }
 }
 
-// Between the ranks' rows, [P][B, H / P, n of the rank, width], and all rows in their places.
+// Copy between the ranks' blocks [P][B, H / P, n of the rank, width] and all rows in the sequence's
+// order.
 static void by_places(const heads *g, const turn *u, char *dense, char *blocks, bool to_blocks) {
     for (int r = 0; r < g->j->w->ranks; r++) {
         const span_list *list = &u->lists[r];
@@ -123,7 +129,7 @@ static clattn_status exchange(heads *g, const turn *u, char *rows, char *of_head
     return cla_mpi_try(w, code, "MPI_Alltoallv");
 }
 
-// The upper half of of_heads takes what lies by ranks; rows are read through the lower one.
+// Exchange rows for heads. Blocks of ranks are received into the second half of of_heads.
 static clattn_status to_heads(heads *g, int which, clattn_status status) {
     turn *u = &g->turns[which];
     clattn_mpi *w = g->j->w;
@@ -164,7 +170,8 @@ static clattn_status to_rows(heads *g, int which, clattn_status status, const cl
     return status == CLATTN_OK ? done : status;
 }
 
-// Attention's rows past a length are the caller's to keep: its results are dense first.
+// Attention must not write rows past a length of the caller's tensors, so its results go to dense
+// tensors first.
 static clattn_status prepare_results(heads *g) {
     job *j = g->j;
     clattn_mpi *w = j->w;
@@ -174,12 +181,13 @@ static clattn_status prepare_results(heads *g) {
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
     const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
                         lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
-    if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true)); // which writes g->arrays
+    // Also fills g->arrays.
+    if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true));
     j->report.plan.device_bytes += cla_mpi_bytes(&p->out) + cla_mpi_bytes(&p->lse);
     return CLATTN_OK;
 }
 
-// Gradients of numbers a head, of this rank's heads.
+// Allocate the gradients with one number for each head, for this rank's heads.
 static clattn_status prepare_of_heads(heads *g) {
     job *j = g->j;
     clattn_mpi *w = j->w;
@@ -232,7 +240,7 @@ static clattn_status prepare(heads *g) {
     const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
     const int64_t own = j->heads / w->ranks;
     const clattn_tensor *tensors[TURNS];
-    size_t dense = 0; // of one tensor at a time: to_heads, to_rows
+    size_t dense = 0; // largest temporary copy of a tensor in to_heads and to_rows
     g->numbers = cla_mpi_zeroed(w, 4 * (size_t)w->ranks, sizeof *g->numbers);
     g->arrays = cla_mpi_zeroed(w, 3 * (size_t)j->batch + 1, sizeof *g->arrays);
     if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
@@ -270,7 +278,7 @@ static clattn_status enqueue(heads *g) {
     return cla_mpi_library(w, status);
 }
 
-// Results back to the ranks whose rows they are.
+// Send results back to the ranks that have their rows.
 static clattn_status bring_back(heads *g, clattn_status status) {
     job *j = g->j;
     clattn_mpi *w = j->w;

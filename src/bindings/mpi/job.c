@@ -1,4 +1,5 @@
-// job.c: the first exchange: what each rank has, compared field by field, then its rows; see job.h.
+// job.c: the first exchange of a call: ranks compare their arguments field by field, then exchange
+// their rows. See job.h.
 #include "mpi/job.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// X(field, "what the line calls it"): the same on all ranks.
+// X(field, its name in error texts): fields that must be the same on all ranks.
 #define CALL_FIELDS(X)                                                                                       \
     X(operation, "the call")                                                                                 \
     X(batch, "B")                                                                                            \
@@ -68,7 +69,7 @@ static void fill(const job *j, call_words *c) {
     c->largest = (int64_t)clattn_context_capabilities(w->context)->max_allocation_bytes;
 }
 
-// Tell which ranks differ from rank 0, and how, by the first field in which any does.
+// Report which ranks differ from rank 0, in the first field that differs.
 static clattn_status compare(clattn_mpi *w, const call_words *all, const char *name, size_t offset) {
     const bool hash = offset == offsetof(call_words, score) || offset == offsetof(call_words, gradients);
     char who[160] = "";
@@ -94,14 +95,15 @@ static int by_start(const void *a, const void *b) {
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-// Host memory for the exchange of rows, taken before it: a rank that has none tells the others.
+// Host memory for the exchange of rows. It is allocated before, so that a rank without memory can
+// report it.
 typedef struct rows_room {
-    int *counts, *starts;         // [ranks]: bytes of a rank's segments, and where they lie
-    clattn_mpi_segment *segments; // all ranks', as they come
+    int *counts, *starts;         // [ranks]: bytes and offsets of the ranks' segments
+    clattn_mpi_segment *segments; // all ranks' segments as received
     span *sorted;
 } rows_room;
 
-// Each row of [0, n) once.
+// Check that the segments cover each row of [0, n) exactly once.
 static clattn_status check_cover(clattn_mpi *w, const span *spans, span *sorted, int64_t count, int64_t rows,
                                  const char *name) {
     memcpy(sorted, spans, (size_t)count * sizeof *sorted);
@@ -119,7 +121,8 @@ static clattn_status check_cover(clattn_mpi *w, const span *spans, span *sorted,
                         (long long)bad);
 }
 
-// All ranks' segments: of those that gave none, blocks in the order of the ranks.
+// Exchange all ranks' segments. If no rank has any, the rows are consecutive blocks in the order of
+// the ranks.
 static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, const rows_room *room,
                                    span *spans, span_list *lists) {
     clattn_mpi *w = j->w;

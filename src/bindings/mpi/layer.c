@@ -1,10 +1,12 @@
-// layer.c: a layer whose heads are shared: each rank's part of out, and their sum. Whose rows are shared: layer_rows.c.
+// layer.c: a layer with heads on several ranks. Each rank computes its part of out, and an
+// allreduce sums the parts. layer_rows.c is for a layer with rows on several ranks.
 #include "mpi/layer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// in is of ranks before those of inout: MPI keeps their order, since the operation is said not to commute.
+// MPI passes `in` from lower ranks than `inout`, because the operation is registered as
+// non-commutative.
 static void sum(void *in, void *inout, int *count, MPI_Datatype *type) {
     const float *a = in;
     float *b = inout;
@@ -12,7 +14,7 @@ static void sum(void *in, void *inout, int *count, MPI_Datatype *type) {
     for (int n = 0; n < *count; n++) b[n] = a[n] + b[n];
 }
 
-// It has room in w->calls, where words of a call are more.
+// Exchanged in w->calls, whose entries are larger.
 typedef struct layer_words {
     world_word word;
     int64_t way, batch, rows, width, out_width, type, y_rows;
@@ -33,7 +35,7 @@ static clattn_status check(clattn_mpi *w, const clattn_mpi_layer_params *p) {
     return CLATTN_OK;
 }
 
-// The first exchange. *mine may be wrong, and is then told to all.
+// The first exchange. A rank with wrong arguments sends its error to all.
 static clattn_status compare(clattn_mpi *w, const clattn_mpi_layer_params *p) {
     static const char *const names[] = {"way", "B", "Nq", "M", "Mo", "x's type", "Nkv of y"};
     layer_words mine = {.way = 0}, *all = w->calls;
@@ -62,7 +64,7 @@ static clattn_status compare(clattn_mpi *w, const clattn_mpi_layer_params *p) {
     return CLATTN_OK;
 }
 
-// Rows [B, N, M] as one head, whose conversion is that of appending to a cache.
+// View rows [B, N, M] as one head, so that appending to a cache can convert them.
 static clattn_tensor as_head(clattn_tensor t) {
     t.rank = 4;
     t.shape[3] = t.shape[2], t.stride[3] = t.stride[2];
@@ -72,8 +74,8 @@ static clattn_tensor as_head(clattn_tensor t) {
 }
 
 typedef struct layer_heads {
-    clattn_layer_params layer; // this rank's part
-    clattn_tensor whole;       // float32
+    clattn_layer_params layer; // with this rank's part as its out
+    clattn_tensor whole;       // out in float32
     cl_mem part, floats;
     float *host;
     size_t count;
@@ -114,7 +116,8 @@ static clattn_status part_of(layer_heads *h, clattn_mpi *w) {
                       "clEnqueueReadBuffer");
 }
 
-// A rank on which something failed takes part in the sum, which all are told then is none.
+// A rank that failed still takes part in the allreduce, with zeros. Afterwards all ranks learn that
+// the call failed.
 static clattn_status run_heads(layer_heads *h, clattn_mpi *w, const clattn_mpi_layer_params *p,
                                clattn_mpi_report *report) {
     const size_t bytes = h->count * sizeof(float);

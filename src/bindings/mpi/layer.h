@@ -1,4 +1,4 @@
-// layer.h: a layer whose rows are shared, after its first exchange.
+// layer.h: a layer with rows on several ranks, after its first exchange.
 #ifndef CLATTN_MPI_LAYER_H
 #define CLATTN_MPI_LAYER_H
 #include "mpi/copy.h"

@@ -1,11 +1,12 @@
-// layer_rows.c: a layer whose rows are shared: each rank projects its own rows, attention goes over the ranks, and each projects what came
-// out. Queries and keys are made by the library's call for a layer's keys and values, which normalises and turns them.
+// layer_rows.c: a layer with rows on several ranks. Each rank projects its own rows. Attention runs
+// over all ranks. Then each rank projects its part of the result. clattn_layer_kv_enqueue makes
+// queries as well as keys, with norm and RoPE.
 #include "mpi/layer.h"
 
 typedef struct layer_rows {
     const clattn_mpi_layer_params *p;
     int64_t batch, rows, heads, kv_heads, head_dim, head_dim_v;
-    clattn_tensor q, k, v, attended; // [B, H, n, D], rows outside of heads
+    clattn_tensor q, k, v, attended; // views [B, H, n, D] of memory [B, n, H, D]
     clattn_tensor unused;            // values of the call that makes queries: one number a head
     cl_mem memory[5];
 } layer_rows;
@@ -50,7 +51,7 @@ static clattn_tensor rows_of(clattn_tensor t, int axis, int64_t first, int64_t c
     return t;
 }
 
-// Queries, keys and values of a segment, whose positions follow one another: each rank makes its own.
+// Make queries, keys and values of one segment, whose positions are consecutive.
 static clattn_status project(clattn_mpi *w, layer_rows *l, int64_t local, int64_t start, int64_t count) {
     const clattn_layer_params *p = &l->p->layer;
     clattn_layer_kv_params a = {.y = rows_of(p->x, 1, local, count), .precision = p->precision};
@@ -118,7 +119,7 @@ clattn_status cla_mpi_layer_rows(clattn_mpi *w, const clattn_mpi_layer_params *p
     int64_t mine = p->layer.x.shape[1], start = 0;
     clattn_status status =
         cla_mpi_try(w, MPI_Exscan(&mine, &start, 1, MPI_INT64_T, MPI_SUM, w->comm), "MPI_Exscan");
-    if (w->rank == 0) start = 0; // where the first rank's is not set
+    if (w->rank == 0) start = 0; // MPI_Exscan leaves rank 0's undefined
     if (status == CLATTN_OK) status = prepare(w, &l, start);
     status = cla_mpi_agree(w, status);
     if (status == CLATTN_OK) {

@@ -1,5 +1,5 @@
-// local.c: what one local call sees, and its arguments: positions and lengths are told by offsets and lengths of the part, since
-// only the difference of a row's position and a key's matters to them.
+// local.c: which keys a local call sees, and its arguments. Offsets and lengths for each part
+// express positions, because only the difference between the positions of a row and a key matters.
 #include "mpi/local.h"
 
 bool cla_mpi_sees(const job *j, const span *q, const span *k) {
@@ -28,7 +28,7 @@ clattn_tensor cla_mpi_rows_of(clattn_tensor t, int64_t first, int64_t count) {
     return t;
 }
 
-// The part of a tensor whose last axis is keys, and the one before, where it differs by rows, these; an axis of 1 repeats.
+// The part of a mask or bias for these keys, and with BY_ROW for these rows. Axes of 1 stay.
 static clattn_tensor map_of(clattn_tensor t, const local_call *c, unsigned differs) {
     if (t.rank >= 1 && t.shape[t.rank - 1] != 1) {
         t.offset += c->k.count ? c->k.start * t.stride[t.rank - 1] : 0;
@@ -61,7 +61,8 @@ static void fill_positions(const job *j, const local_call *c, clattn_score *s, i
     s->kv_lengths = whole->kv_lengths ? keys : NULL;
 }
 
-// The part of a tensor of the score's: of rows and keys, or of heads; a sink is of one call alone, and no key sees the rest.
+// The part of an option's tensor for the call's rows and keys, or for its heads. A sink is part of
+// one call. A call without keys has no other options.
 static clattn_tensor view_of(clattn_tensor t, const local_call *c, unsigned differs) {
     const bool none = differs & BY_KEY ? c->k.count == 0 : differs & ONCE ? !c->sinks : true;
     if (none || !t.rank) return (clattn_tensor){0};

@@ -1,8 +1,10 @@
-// mods.c: score_mod and mask_mod know positions, and a local call counts its own rows, keys and heads from 0: so in their text
-// each name becomes one of the whole, by numbers that the call reads from one more buffer. The text is the same for all calls, so that
-// it is compiled once.
-//   j -> (j+bufferN(0))   i likewise   row -> (row+bufferN(1))   h -> (h+bufferN(2))
-//   q_length -> bufferN(3+b)   kv_length -> bufferN(3+B+b)
+// mods.c: rewrites score_mod and mask_mod for local calls. A mod's names mean positions in the
+// whole sequence, but a local call counts its rows, keys and heads from 0. So each name becomes a
+// sum with a number that the call reads from one more buffer. The text is the same for all calls,
+// so it is compiled once.
+//      j -> (j+bufferN(0))            i -> (i+bufferN(0))
+//      row -> (row+bufferN(1))        h -> (h+bufferN(2))
+//      q_length -> bufferN(3+b)       kv_length -> bufferN(3+B+b)
 #include "mpi/local.h"
 
 #include <ctype.h>
@@ -10,13 +12,14 @@
 #include <string.h>
 
 enum { FIRST_KEY, FIRST_ROW, FIRST_HEAD, LENGTHS };
-#define LONGEST_NAME 64 // of what a name becomes
+#define LONGEST_NAME 64 // longest replacement of a name
 
 static bool is_word(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-// The length of a comment that begins here, up to the text's end where it never closes; 0: none begins.
+// Length of the comment that begins here, up to the end of the text if it is not closed; 0: no
+// comment.
 static size_t comment_length(const char *at) {
     if (at[0] != '/' || (at[1] != '/' && at[1] != '*')) return 0;
     if (at[1] == '/') return strcspn(at, "\n");
@@ -24,7 +27,7 @@ static size_t comment_length(const char *at) {
     return end ? (size_t)(end + 2 - at) : strlen(at);
 }
 
-// The length of the comment, word or sign that begins here. A number, such as 1e5f, is a word.
+// Length of the comment, word or sign that begins here. A number such as 1e5f counts as a word.
 static size_t token_length(const char *at, bool *word) {
     size_t size = comment_length(at);
     *word = size == 0 && is_word(*at);
@@ -32,7 +35,7 @@ static size_t token_length(const char *at, bool *word) {
     return size ? size : 1;
 }
 
-// The text that a name becomes, or NULL: it stays.
+// The replacement of a name, or NULL to keep it.
 static const char *whole_name(const job *j, const char *name, size_t size, char text[LONGEST_NAME]) {
     static const struct {
         const char *name;
@@ -51,7 +54,7 @@ static const char *whole_name(const job *j, const char *name, size_t size, char 
     return text;
 }
 
-// Numbers, such as 1e5f, are words that begin with a digit, and members follow a point: both stay, and comments do.
+// Replace names. Comments, words that begin with a digit, and members after a point are kept.
 static char *rewrite(const job *j, const char *from) {
     const size_t length = strlen(from);
     char *to = cla_mpi_zeroed(j->w, 1, length * (LONGEST_NAME / 2) + LONGEST_NAME), *at = to,
@@ -74,7 +77,7 @@ static char *rewrite(const job *j, const char *from) {
     return to;
 }
 
-// Whether a text reads the buffer that is not there and that the module takes for itself.
+// True if a text reads the buffer that the caller left out and this module uses.
 static bool reads_slot(const job *j, const char *text) {
     char name[] = "buffer0";
     name[6] = (char)('0' + j->mod_slot);

@@ -16,7 +16,8 @@ static const struct {
 
 enum { EMPTY, FILLING, READY };
 
-// Threads that come together look every function up; one of them writes what it found, the others wait for that.
+// Threads that get here first all look up the functions. One of them stores the result, and the
+// others wait for it.
 const mpi_opencl_calls *cla_mpi_opencl(void) {
     static mpi_opencl_calls kept;
     static atomic_int state = EMPTY;

@@ -1,4 +1,5 @@
-// opencl.h: OpenCL as the module calls it: by the functions that the library found, so that it is linked with no OpenCL.
+// opencl.h: calls OpenCL through the functions that the library found, so that the module does not
+// link with OpenCL.
 #ifndef CLATTN_MPI_OPENCL_H
 #define CLATTN_MPI_OPENCL_H
 #include <clattn/clattn.h>
@@ -9,7 +10,7 @@ typedef struct mpi_opencl_calls {
 #undef OPENCL_CALL
 } mpi_opencl_calls;
 
-// Filled on first use, from any thread; whoever has a context has OpenCL.
+// Filled on first use, from any thread. OpenCL is present, because a context exists.
 const mpi_opencl_calls *cla_mpi_opencl(void);
 
 #ifndef OPENCL_OWN_NAMES

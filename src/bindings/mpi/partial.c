@@ -23,7 +23,8 @@ clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int m
     if (!a->begun || !a->parts || !a->arrays) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     TRY(cla_mpi_mods_open(j, most * a->q_count));
     a->bytes += j->mod_bytes;
-    // Rows past a length are the caller's to keep, and a merge would write them.
+    // A merge would write rows past a length, which belong to the caller. So with lengths the
+    // results are merged elsewhere.
     const bool own = j->p->out.type == CLATTN_TYPE_F32 && !j->p->score.q_lengths,
                own_lse = j->p->lse.rank && !j->p->score.q_lengths;
     a->out = own ? j->p->out : dense(NULL, 4, j->batch, j->heads, q->rows, j->head_dim_v);
@@ -35,7 +36,7 @@ clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int m
     return CLATTN_OK;
 }
 
-// The part of q's n-th span and these keys.
+// The local call of the n-th span of q with these keys.
 static local_call part_of(const partial *a, int n, const span *keys, const clattn_tensor views[PIECE_PARTS]) {
     const span *q = &a->q[n];
     local_call c = {.q = *q, .k = *keys, .kv = views};
@@ -118,7 +119,7 @@ clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_ten
     return CLATTN_OK;
 }
 
-// By appending rows to caches, which converts, and which knows lengths: the public functions have no other conversion.
+// Converts by appending rows to a cache, the only public call that converts rows and knows lengths.
 static clattn_status append(const job *j, const clattn_append_params *a, bool ahead) {
     clattn_mpi *w = j->w;
     return cla_mpi_library(w, ahead ? clattn_append_prepare(w->context, a)
@@ -171,7 +172,7 @@ void cla_mpi_partial_close(partial *a) {
     cla_mpi_release(&a->lse_memory);
     cla_mpi_release(&a->part_memory);
     cla_mpi_release(&a->part_lse_memory);
-    if (!a->j) return; // it was not opened
+    if (!a->j) return; // never opened
     cla_mpi_give(a->j->w, a->begun);
     cla_mpi_give(a->j->w, a->parts);
     cla_mpi_give(a->j->w, a->arrays);

@@ -1,40 +1,44 @@
-// partial.h: the result of this rank's rows as it grows: the first part is written in place, each later one merged into it by the
-// library's merge in float32, in the order in which parts come. Rows without a part are empty.
+// partial.h: accumulates the result of this rank's rows. The first part is written in place. Each
+// later part is merged into the result by the library's merge in float32, in the order of arrival.
+// Rows without a part are empty.
 #ifndef CLATTN_MPI_PARTIAL_H
 #define CLATTN_MPI_PARTIAL_H
 #include "mpi/copy.h"
 
 typedef struct partial {
     job *j;
-    const span *q; // the rows, in parts that have positions of their own
+    const span *q; // the rows, in spans with positions of their own
     int q_count;
-    span whole;  // where positions do not matter: one part
-    bool *begun; // [q_count]
-    int *parts;  // [q_count]: how many there will be
+    span whole;  // all rows as one span, if positions do not matter
+    bool *begun; // [q_count]: the span has a first part
+    int *parts;  // [q_count]: number of parts expected
     clattn_tensor out, lse;
-    cl_mem out_memory, lse_memory, part_memory, part_lse_memory; // NULL: the caller's own, or not needed
+    // NULL: the caller's tensors are used, or the memory is not needed
+    cl_mem out_memory, lse_memory, part_memory, part_lse_memory;
     int32_t *arrays;
-    bool sinkless;  // sinks are another rank's
-    int calls;      // so far: rows of numbers of mods are in this order
-    cl_event event; // of the last command
+    bool sinkless;  // another rank's call includes the sinks
+    int calls;      // calls made so far: an index of the mods' rows of numbers (mods.c)
+    cl_event event; // of the newest command
     size_t bytes;
 } partial;
 
-// `q`: spans of this rank. `most` bounds the calls that cla_mpi_partial_expect will be told of.
+// `q`: spans of this rank. `most`: upper limit for the calls of cla_mpi_partial_expect.
 clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int most);
-// Keys that will be added, in that order: plans and compiles, so that adding them does not fail. NULL views: of another rank.
+// Announce keys in the order in which they will be added. Plans and compiles their calls, so that
+// adding them later does not fail. NULL views: the keys are another rank's.
 clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[PIECE_PARTS]);
-// Take what the parts need, once all are expected.
+// Allocate memory for the parts, after all are announced.
 clattn_status cla_mpi_partial_ready(partial *a);
 bool cla_mpi_partial_sees(const partial *a, const span *keys);
-// Enqueue what the rows see of these keys.
+// Enqueue attention of the rows to these keys.
 clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_tensor views[PIECE_PARTS]);
-// Enqueue rows that saw nothing; and then the way to the caller's tensors.
+// empty: enqueue the results of rows that saw no key. end: do the same, then copy to the caller's
+// tensors.
 clattn_status cla_mpi_partial_empty(partial *a);
 clattn_status cla_mpi_partial_end(partial *a);
 void cla_mpi_partial_close(partial *a);
-// Convert float32 rows to the caller's out and lse, but for rows past a length.
-// `ahead`: compile what that takes, alone.
+// Convert float32 rows to the caller's out and lse, except rows past a length. `ahead`: only
+// compile the conversion.
 clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_tensor *lse, int32_t *arrays,
                               bool ahead);
 #endif

@@ -1,33 +1,38 @@
-// ring.c: rank r computes its own piece, then that of rank r - 1, r - 2, ...: in step s it has the piece of rank r - s, which it
-// hands on to r + 1 while it computes [Liu et al. 2023]. A piece goes no further than the last rank that sees it. There are two
-// pieces in host memory and two on the device, of which one is at hand and one is coming. A rank on which something failed
-// goes on to send and receive, and computes no more.
-//   Of gradients, a rank's share of a piece's dk and dv, float32, goes home to the rank whose keys they are while the next piece is
-// computed, as many bytes as if sums went round with their keys; its owner adds the shares in the order of the steps.
+// ring.c: rank r computes with its own piece of keys first, then with the pieces of ranks r - 1, r
+// - 2 and so on. In step s it has the piece of rank r - s, and sends it to rank r + 1 while it
+// computes [Liu et al. 2023]. A piece goes no further than the last rank that sees it. Host and
+// device have room for two pieces: the current one and the next. A rank that has failed continues
+// to send and receive, but does not compute.
+//
+// For gradients, a rank's share of dk and dv of a piece is float32. It is sent to the keys' rank
+// while the next piece is computed. That rank adds the shares in the order of the steps. This sends
+// as many bytes as passing sums on with their keys would.
 #include "mpi/gradients.h"
 #include "mpi/ring.h"
 
 #include <string.h>
 #include <time.h>
 
-enum { TAGS = 16384 }; // of messages of keys; those of shares follow
+enum { TAGS = 16384 }; // tags of messages with keys; tags of shares follow
 enum { KEYS_IN, KEYS_OUT, SHARE_IN, SHARE_OUT, MESSAGES };
 static const char *const message_names[MESSAGES] = {"MPI_Irecv", "MPI_Isend", "MPI_Irecv", "MPI_Isend"};
 
 typedef struct ring {
     job *j;
     partial result;
-    gradients gradients; // in place of it
+    gradients gradients; // used instead of `result`
     ring_pieces pieces;
     char *host[2];
     cl_mem device[2];
-    float *share[2],
-        *came;          // of gradients: of this step and the one before; another rank's of this one's keys
-    size_t share_bytes; // of the largest
+    // Gradients: the shares of this step and of the previous one, and another rank's share for this
+    // rank's keys.
+    float *share[2], *came;
+    size_t share_bytes;             // of the largest share
     MPI_Request messages[MESSAGES]; // of this step
-    int c, step, at;                // the piece at hand, and how many came before
-    clattn_status status;           // the first failure here
-    double computed;                // when the device was seen to be idle in this step
+    // Round and step of the current piece, and the number of pieces before it.
+    int c, step, at;
+    clattn_status status; // the first failure on this rank
+    double computed;      // when the device was first found idle in this step; 0: not yet
 } ring;
 
 static int owner_at(const ring *g, int step) {
@@ -35,17 +40,17 @@ static int owner_at(const ring *g, int step) {
     return (w->rank - step % w->ranks + w->ranks) % w->ranks;
 }
 
-// The piece of round c that this rank has at that step, its own or from the rank before.
+// The piece of round c that this rank has in a step: its own, or received from the previous rank.
 static ring_load load_at(const ring *g, int c, int step) {
     return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step);
 }
 
-// And of it what goes on to the next rank.
+// The part of that piece that is sent to the next rank.
 static ring_load sent_at(const ring *g, int c, int step) {
     return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step + 1);
 }
 
-// The piece that comes while this one is at hand, and the one before.
+// Round and step of the next piece, and of the previous one.
 static int next_c(const ring *g) {
     return g->step + 1 < g->j->w->ranks ? g->c : g->c + 1;
 }
@@ -63,7 +68,7 @@ static void note(ring *g, clattn_status status) {
     if (g->status == CLATTN_OK) g->status = status;
 }
 
-// What is done with keys: attention, or gradients.
+// Open the accumulator: gradients or attention.
 static clattn_status open_work(ring *g) {
     job *j = g->j;
     const span_list *q = &j->q[j->w->rank];
@@ -81,7 +86,8 @@ static bool sees(const ring *g, const span *keys) {
     return g->j->b ? cla_mpi_gradients_sees(&g->gradients, keys) : cla_mpi_partial_sees(&g->result, keys);
 }
 
-// The share that the rank `step` behind the owner has of its c-th piece: where its lanes begin, in floats, of those that it sees.
+// The share that the rank `step` behind the owner has for the owner's c-th piece. `at`: where each
+// lane that the rank sees begins, in floats.
 typedef struct ring_share {
     const span *lanes[RING_LANES]; // NULL: not seen
     size_t at[RING_LANES], count;
@@ -100,7 +106,7 @@ static ring_share share_of(const ring *g, int owner, int c, int step) {
     return share;
 }
 
-// What comes of this rank's keys: of the step before.
+// The share for this rank's keys that arrives now: of the previous step.
 static ring_share came_at(const ring *g) {
     return share_of(g, g->j->w->rank, last_c(g), last_step(g));
 }
@@ -125,7 +131,7 @@ static clattn_status ready(ring *g) {
     return cla_mpi_gradients_ready(&g->gradients);
 }
 
-// Everything that can fail here alone, before anything large is sent.
+// All steps that can fail on one rank alone, before anything large is sent.
 static clattn_status prepare(ring *g) {
     job *j = g->j;
     clattn_mpi *w = j->w;
@@ -159,9 +165,10 @@ static clattn_status prepare(ring *g) {
     return status;
 }
 
-// This rank's own rows, to be sent.
+// Read this rank's own rows, to send them.
 static void read_own(ring *g, int c, char *host) {
-    const ring_load load = sent_at(g, c, 0), have = load_at(g, c, 0); // which may begin before what is sent
+    // `have` is the whole piece. The lanes that are sent keep the offsets that they have in it.
+    const ring_load load = sent_at(g, c, 0), have = load_at(g, c, 0);
     clattn_tensor views[PIECE_PARTS];
     for (int lane = 0; lane < RING_LANES; lane++) {
         const span *keys = load.lanes[lane];
@@ -175,7 +182,7 @@ static void read_own(ring *g, int c, char *host) {
     }
 }
 
-// When the device is first seen to be idle.
+// Record when the device is first found idle.
 static void look(ring *g) {
     cl_int state = CL_COMPLETE;
     const cl_event event = g->j->b ? g->gradients.event : g->result.event;
@@ -186,7 +193,7 @@ static void look(ring *g) {
     if (state <= CL_COMPLETE) g->computed = MPI_Wtime();
 }
 
-// A piece that came goes on to the device where it is seen.
+// Copy a received piece to the device, if a row of this rank sees it.
 static void take_keys(ring *g) {
     const ring_load load = load_at(g, next_c(g), next_step(g));
     clattn_mpi *w = g->j->w;
@@ -202,14 +209,14 @@ static void take_keys(ring *g) {
     clFlush(w->copies);
 }
 
-// What the rank behind has of this one's keys, of the step before.
+// Add the share of another rank for this rank's keys.
 static void take_share(ring *g, const ring_share *share, const float *from) {
     for (int lane = 0; lane < RING_LANES && g->status == CLATTN_OK; lane++)
         if (share->lanes[lane])
             cla_mpi_gradients_take(&g->gradients, share->lanes[lane], from + share->at[lane]);
 }
 
-// A message that came: of the length that it must have.
+// Process a received message, which must have the expected length.
 static void take(ring *g, int n, MPI_Status *status) {
     const ring_share share = n == SHARE_IN ? came_at(g) : (ring_share){.count = 0};
     const size_t bytes =
@@ -226,7 +233,7 @@ static void take(ring *g, int n, MPI_Status *status) {
         take_keys(g);
 }
 
-// True: all messages of the step have come and gone.
+// Check the step's messages. True: all have been received and sent.
 static bool poll(ring *g) {
     bool done_all = true;
     for (int n = 0; n < MESSAGES; n++) {
@@ -244,13 +251,14 @@ static bool poll(ring *g) {
     return done_all;
 }
 
-// All messages of a step. Asked now and then, because who waits inside MPI takes a processor from a device that is one.
+// Wait for all messages of a step. It polls with pauses, because a wait inside MPI would occupy a
+// core that a CPU device needs.
 static void exchange(ring *g) {
     const struct timespec pause = {0, 20000};
     while (!poll(g)) nanosleep(&pause, NULL);
 }
 
-// The same until the device has done the call at hand.
+// Poll until the device has finished the current call.
 static void meanwhile(void *user) {
     const struct timespec pause = {0, 20000};
     ring *g = user;
@@ -281,7 +289,8 @@ static void compute(ring *g) {
     if (g->j->b && g->step == 0) take_share(g, &share, floats);
 }
 
-// A receive that fails is asked for once more, and an empty message goes in place of one that cannot be sent: nobody waits for it.
+// A receive that fails is tried once more. A send that fails is replaced by an empty message. So no
+// rank waits forever.
 static void receive(ring *g, int n, void *to, size_t bytes, int from, int tag) {
     clattn_mpi *w = g->j->w;
     for (int tries = 0; tries < 2; tries++) {
@@ -303,7 +312,7 @@ static void send(ring *g, int n, const void *from, size_t bytes, int to, int tag
     g->j->report.sent_bytes += bytes;
 }
 
-// The piece at hand goes on, and the next one comes.
+// Send the current piece on, and receive the next one.
 static void post_keys(ring *g) {
     clattn_mpi *w = g->j->w;
     const int tag = g->at % TAGS;
@@ -317,7 +326,7 @@ static void post_keys(ring *g) {
     if (load.bytes) send(g, KEYS_OUT, g->host[g->at % 2] + first, load.bytes, (w->rank + 1) % w->ranks, tag);
 }
 
-// Shares of the step before go home.
+// Send the share of the previous step to the keys' rank.
 static void post_shares(ring *g) {
     const int ranks = g->j->w->ranks, step = last_step(g), tag = TAGS + g->at % TAGS;
     if (!g->j->b || g->at == 0 || step == 0) return;
@@ -327,7 +336,8 @@ static void post_shares(ring *g) {
         send(g, SHARE_OUT, g->share[1 - g->at % 2], own.count * sizeof(float), owner_at(g, step), tag);
 }
 
-// One piece is computed while it is sent on and the next one comes. Gradients wait for each call, and ask for messages meanwhile.
+// Compute with one piece while it is sent on and the next one is received. Gradients wait for each
+// call and poll for messages meanwhile.
 static void tick(ring *g) {
     clattn_mpi *w = g->j->w;
     clattn_mpi_report *report = &g->j->report;

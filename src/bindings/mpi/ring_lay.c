@@ -1,14 +1,15 @@
-// ring_lay.c: how keys are cut into pieces. A rank's keys that lie apart, as the two chunks of a causal sequence that is balanced, go
-// in pairs from both ends, so that each round is as much work for all ranks as the whole is; see ring.h.
+// ring_lay.c: cuts keys into pieces; see ring.h. If a rank has several segments, such as the two
+// chunks of a balanced causal sequence, its cuts are paired from both ends. Then every round is
+// balanced between ranks as the whole is.
 #include "mpi/ring.h"
 
-#define MOST_BYTES ((int64_t)1 << 30) // of a message: MPI counts in int
+#define MOST_BYTES ((int64_t)1 << 30) // limit of a message: MPI counts in int
 
 bool cla_mpi_ring_sees(const job *j, int rank, const span *keys) {
     return cla_mpi_any_sees(j, j->q[rank].spans, j->q[rank].count, keys);
 }
 
-// The last rank behind the owner that sees it.
+// How many ranks behind the owner the last rank is that sees these keys.
 static int hops_of(const job *j, int owner, const span *keys) {
     const int ranks = j->w->ranks;
     for (int hop = ranks - 1; hop > 0; hop--)
@@ -16,7 +17,7 @@ static int hops_of(const job *j, int owner, const span *keys) {
     return 0;
 }
 
-// Bytes of a key in a message: as it is stored, or as a share of its gradients.
+// Bytes of a key in a message: as stored, or as a share of gradients if that is larger.
 static int64_t row_bytes(const job *j) {
     const int64_t stored = (int64_t)cla_mpi_piece_layout(j, 64).bytes / 64 + 1,
                   share =
@@ -31,13 +32,13 @@ static int64_t cuts_of(const span_list *list, int64_t rows) {
     return cuts;
 }
 
-// How long cuts of a rank are, and how many lie in a piece.
+// Rows in each cut of a rank, and how many cuts a piece has (lanes).
 static int64_t cut_rows(const span_list *list, int64_t rows, int *lanes) {
     *lanes = list->count > 1 && rows > 1 ? RING_LANES : 1;
     return rows / *lanes;
 }
 
-// The n-th of a rank's cuts goes to its place: the first half of them in lane 0, the others from behind in lane 1.
+// Store the n-th cut of a rank: the first half in lane 0, the others in lane 1 in reverse order.
 static void put(ring_pieces *p, int owner, int64_t n, int64_t cuts, int lanes, span cut) {
     const int64_t first = (cuts + lanes - 1) / lanes, c = n < first ? n : cuts - 1 - n;
     p->spans[(owner * p->most + c) * RING_LANES + (n >= first)] = cut;

@@ -1,11 +1,11 @@
-// rows.c: ways to share rows among ranks. It knows no rank but by its number.
+// rows.c: public functions that assign rows to ranks. They need no communicator.
 #include <clattn/mpi.h>
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-// The n-th of `parts` blocks of which the first are longer by one row.
+// The n-th of `parts` blocks. The first rows % parts of them have one row more.
 static clattn_mpi_segment block(int64_t n, int64_t parts, int64_t rows) {
     const int64_t each = rows / parts, more = rows % parts;
     return (clattn_mpi_segment){n * each + least(n, more), each + (n < more)};

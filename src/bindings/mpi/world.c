@@ -1,4 +1,4 @@
-// world.c: see world.h; and the life of a clattn_mpi.
+// world.c: see world.h; also creates and destroys a clattn_mpi.
 #include "mpi/world.h"
 
 #include <stdarg.h>
@@ -107,7 +107,7 @@ void *cla_mpi_host(clattn_mpi *w, size_t bytes, clattn_status *status) {
     return memory;
 }
 
-// The caller's handles, and a queue of our own on their device.
+// Check the caller's handles, and create the module's own queue on their device.
 static clattn_status open_device(clattn_mpi *w, const clattn_mpi_params *p) {
     cl_command_queue_properties order = 0;
     cl_context context = NULL;
@@ -139,7 +139,8 @@ static clattn_status open_device(clattn_mpi *w, const clattn_mpi_params *p) {
                         "must be 0 (measured) or more");
 }
 
-// Rates that a rank has and another measures: one would measure, which takes all of them, alone.
+// Check that rates are the same on all ranks. Otherwise one rank would measure, which is
+// collective, and the others would not.
 static clattn_status compare_rates(clattn_mpi *w) {
     const double mine[8] = {w->link_bytes,  w->link_seconds,  w->flops,  w->call_seconds,
                             -w->link_bytes, -w->link_seconds, -w->flops, -w->call_seconds};
@@ -153,7 +154,7 @@ static clattn_status compare_rates(clattn_mpi *w) {
     return CLATTN_OK;
 }
 
-// Take its host memory. All ranks go on to the first exchange with what they got.
+// Allocate host memory. Ranks without memory still go on to the first exchange, to report it.
 static clattn_mpi *open_world(const clattn_mpi_params *p, MPI_Comm comm) {
     const bool own = p->host_memory.allocate && p->host_memory.release;
     const clattn_host_memory memory = own ? p->host_memory : (clattn_host_memory){0};

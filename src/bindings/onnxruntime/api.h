@@ -1,23 +1,27 @@
-// api.h: the part of ONNX Runtime's C interface that the module uses. Its header comes with no wheel, so that what is called here is
-// written down anew: OrtApi as the slots of its table, which keep their places for good, and OrtCustomOp in full.
-// Source    onnxruntime_c_api.h and the table ort_api_1_to_25 of onnxruntime_c_api.cc of ONNX Runtime 1.25
+// api.h: the part of ONNX Runtime's C interface that the module uses. No wheel contains the header,
+// so the used part is declared here: the slots of OrtApi's table, whose positions never change, and
+// all of OrtCustomOp.
+//
+// Source: onnxruntime_c_api.h, and the table ort_api_1_to_25 in onnxruntime_c_api.cc, of ONNX
+// Runtime 1.25.
 #ifndef CLATTN_ONNXRUNTIME_API_H
 #define CLATTN_ONNXRUNTIME_API_H
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// What ONNX Runtime finds in the module by its name; the module exports nothing else. CLATTN_API marks what clattn exports.
+// Marks functions that ONNX Runtime finds by name. The module exports nothing else. CLATTN_API
+// marks exports of clattn.
 #ifdef _WIN32
 #define ORT_EXPORTED __declspec(dllexport)
 #else
 #define ORT_EXPORTED CLATTN_API
 #endif
 
-// Version 17, of ONNX Runtime 1.17, merges operators of one name and several types in one schema.
+// Since version 17 (ONNX Runtime 1.17), operators with one name and several types share one schema.
 #define ORT_API_WANTED 17
 
-typedef struct OrtStatus OrtStatus; // NULL is success
+typedef struct OrtStatus OrtStatus; // NULL: success
 typedef struct OrtValue OrtValue;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtSessionOptions OrtSessionOptions;
@@ -26,7 +30,7 @@ typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKernelContext OrtKernelContext;
 typedef struct OrtShapeInferContext OrtShapeInferContext;
 typedef struct OrtCustomOp OrtCustomOp;
-// Of graphs, for provider_api.h.
+// Types of graphs, for provider_api.h.
 typedef struct OrtGraph OrtGraph;
 typedef struct OrtNode OrtNode;
 typedef struct OrtValueInfo OrtValueInfo;
@@ -37,7 +41,7 @@ struct OrtEpApi;
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_NOT_IMPLEMENTED = 9 };
 
-// Types of elements: the numbers of TensorProto::DataType.
+// Element types: the numbers of TensorProto::DataType.
 enum {
     ORT_TYPE_ANY = 0,
     ORT_TYPE_F32 = 1,
@@ -108,7 +112,7 @@ typedef struct OrtApi {
     OrtStatus *(*ShapeInferContext_SetOutputTypeShape)(const OrtShapeInferContext *context, size_t index,
                                                        const OrtTensorTypeAndShapeInfo *info);
     OrtStatus *(*SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo *info, const char *names[], size_t count);
-    // Those that follow, but for the next, are of version 24, for the provider.
+    // The entries after the next one need version 24. Only the provider uses them.
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int type, void *value, size_t most, size_t *bytes);
     ort_unused *unused273[17];
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *value, const OrtTypeInfo **type);
@@ -158,16 +162,17 @@ ORT_SLOT(Node_GetInputs, 354);
 ORT_SLOT(Node_GetAttributeByName, 361);
 
 typedef struct OrtApiBase {
-    const OrtApi *(*GetApi)(uint32_t version); // NULL: it has no such version
+    const OrtApi *(*GetApi)(uint32_t version); // NULL: this version is unknown to it
     const char *(*GetVersionString)(void);
 } OrtApiBase;
 
-// An operator for one set of types. What a later version than `version` added is not looked at.
+// An operator for one set of types. Fields that are newer than `version` are ignored. Comments name
+// the version that added a field.
 struct OrtCustomOp {
     uint32_t version;
     void *(*CreateKernel)(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info);
     const char *(*GetName)(const OrtCustomOp *op);
-    const char *(*GetExecutionProviderType)(const OrtCustomOp *op); // NULL: that of the CPU
+    const char *(*GetExecutionProviderType)(const OrtCustomOp *op); // NULL: the CPU's
     int (*GetInputType)(const OrtCustomOp *op, size_t index);
     size_t (*GetInputTypeCount)(const OrtCustomOp *op);
     int (*GetOutputType)(const OrtCustomOp *op, size_t index);
@@ -181,8 +186,9 @@ struct OrtCustomOp {
     int (*GetVariadicInputHomogeneity)(const OrtCustomOp *op);
     int (*GetVariadicOutputMinArity)(const OrtCustomOp *op);
     int (*GetVariadicOutputHomogeneity)(const OrtCustomOp *op);
+    // Version 16, like the next field: both replace the functions without V2.
     OrtStatus *(*CreateKernelV2)(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info,
-                                 void **kernel); // 16, as the next: in place of those above
+                                 void **kernel);
     OrtStatus *(*KernelComputeV2)(void *kernel, OrtKernelContext *context);
     OrtStatus *(*InferOutputShapeFn)(const OrtCustomOp *op, OrtShapeInferContext *context); // 17
     int (*GetStartVersion)(const OrtCustomOp *op);                                          // 18

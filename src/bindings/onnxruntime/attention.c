@@ -1,5 +1,6 @@
-// attention.c: ONNX's Attention, opsets 23 to 25, as ONNX 1.22 and later describe it: softcap before masks, whose outputs are modes 1
-// and 2. softmax_precision changes nothing: the softmax is float32.
+// attention.c: ONNX's Attention, opsets 23 to 25, as ONNX 1.22 and later define it. Softcap comes
+// before masks. Modes 1 and 2 return the scores after softcap and after masks. softmax_precision
+// has no effect, since the softmax is always float32.
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static const char *refuses(const struct kernel *kernel) {
     return NULL;
 }
 
-// What hides a key in a mask of the type, as the bytes of an element.
+// The bytes of a mask element that hides a key, for a mask of this type.
 static uint32_t hidden_of(clattn_type type) {
     switch (type) {
     case CLATTN_TYPE_F32:
@@ -35,7 +36,7 @@ static uint32_t hidden_of(clattn_type type) {
     }
 }
 
-// A mask that ends before the last key hides the rest.
+// Extend a mask that ends before the last key: the remaining keys are hidden.
 static void pad(struct call *call, struct array *mask, int64_t keys) {
     const size_t element = clattn_type_size(mask->type);
     const int64_t had = mask->shape[mask->rank - 1], rows = had ? mask->count / had : 0;
@@ -71,7 +72,8 @@ static void bind_mask(struct call *call, clattn_score *score, const int64_t *q, 
     }
 }
 
-// Where row 0 stands: behind the past; the last row at the last key of a cache that lies elsewhere; else at key 0.
+// Set the score's options. Row 0 comes after the past, if there is one. With nonpad_kv_seqlen, the
+// last row is at the last key of the external cache. Otherwise row 0 is at key 0.
 static void bind_score(struct call *call, clattn_attention_params *p, int64_t past, bool has_past) {
     const struct attributes *a = &call->kernel->attributes;
     const struct array nonpad = call_input(call, 6);
@@ -93,7 +95,7 @@ static void bind_score(struct call *call, clattn_attention_params *p, int64_t pa
     bind_mask(call, score, p->q.shape, past + p->kv.k.shape[2]);
 }
 
-// qk_matmul_output
+// Bind the optional output qk_matmul_output.
 static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys) {
     const int mode = (int)call->kernel->attributes.qk_matmul_output_mode;
     const int64_t shape[4] = {p->q.shape[0], p->q.shape[1], p->q.shape[2], keys};
@@ -104,7 +106,7 @@ static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys
     p->scores_at = (clattn_tap)mode;
 }
 
-// Q, K and V: all by heads, or all in rows of all heads.
+// Bind Q, K and V: all [B, H, N, D], or all [B, N, H * D].
 static void bind_rows(struct call *call, const struct array rows[3], clattn_attention_params *p) {
     const struct attributes *a = &call->kernel->attributes;
     const struct array *q = &rows[0], *k = &rows[1], *v = &rows[2];
@@ -147,7 +149,7 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-// Q and V by heads, or in rows of all heads.
+// Infer the output's shape: Q and V are both [B, H, N, D], or both [B, N, H * D].
 static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
     const struct shape *q = &in[0], *v = &in[2];
     if ((q->rank != 3 && q->rank != 4) || v->rank != q->rank) return;

@@ -33,7 +33,7 @@ void call_check(struct call *call, clattn_status status) {
          line[0] ? line : clattn_status_text(status));
 }
 
-// Appends the sizes of axes, "[2, 1 or 4, any]".
+// Append sizes of axes to a text, such as "[2, 1 or 4, any]".
 static void append_sizes(char *text, size_t size, int rank, const int64_t *sizes) {
     size_t used = strlen(text);
     for (int n = 0; n < rank && used < size; n++) {
@@ -81,14 +81,14 @@ bool call_heads(struct call *call, const struct array *array, int64_t heads, con
     return call_good(call);
 }
 
-// Takes over a failure of ONNX Runtime's own.
+// Record an error of ONNX Runtime as the call's status. Returns true if there is none.
 static bool passed(struct call *call, OrtStatus *status) {
     if (status && call->status) call->kernel->api->ReleaseStatus(status);
     if (status && !call->status) call->status = status;
     return status == NULL;
 }
 
-static max_align_t nothing; // never looked at
+static max_align_t nothing; // an address for empty tensors; never read
 
 static clattn_type type_of(int element) {
     switch (element) {
@@ -115,7 +115,7 @@ static void measure(struct array *array) {
                    (array->element == ORT_TYPE_I64 ? sizeof(int64_t) : clattn_type_size(array->type));
 }
 
-// Where a tensor lies, and what it is. Its data is never NULL, also of one without elements.
+// Find a tensor's type, shape and data. `data` is never NULL, even for an empty tensor.
 static bool describe(struct call *call, OrtValue *value, size_t index, struct array *array) {
     const OrtApi *api = call->kernel->api;
     OrtTensorTypeAndShapeInfo *info = NULL;
@@ -163,7 +163,7 @@ struct array call_output(struct call *call, size_t index, int rank, const int64_
     return array;
 }
 
-// A place for what the call holds; NULL: it fails.
+// A slot for memory of the call; NULL: the call fails.
 static struct held *hold(struct call *call) {
     if (call->count == MOST_HELD) call_refuse(call, "it takes more than %d pieces of memory", MOST_HELD);
     return call_good(call) ? &call->held[call->count] : NULL;
@@ -276,7 +276,7 @@ clattn_tensor call_view(struct call *call, const struct array *array) {
                                array->shape);
 }
 
-// What the device wrote is in host memory afterwards.
+// Bring the results that the device wrote into host memory.
 static void bring_back(struct call *call, const struct held *held) {
     const struct device *device = call->device;
     cl_int code = CL_SUCCESS;
@@ -291,7 +291,7 @@ static void bring_back(struct call *call, const struct held *held) {
     if (code != CL_SUCCESS) call_refuse(call, "the result could not be read (%d)", (int)code);
 }
 
-// Waits for the device, and gives all back.
+// Wait for the device, and release all that the call holds.
 static OrtStatus *end(struct call *call) {
     const struct device *device = call->device;
     for (int n = 0; n < call->count && call_good(call); n++)

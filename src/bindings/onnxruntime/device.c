@@ -11,7 +11,7 @@ const char *device_line(void) {
     return line;
 }
 
-// Called on the thread of the call that it is about.
+// Called on the thread whose call failed.
 static void keep_line(void *user, clattn_log_level level, const char *message) {
     (void)user;
     if (level == CLATTN_LOG_ERROR) snprintf(line, sizeof line, "%s", message);
@@ -31,7 +31,7 @@ static bool find_calls(struct device *device) {
     return true;
 }
 
-// The number of the device that is meant, or -1.
+// The number of the requested device; -1: there is none.
 static int choose(int number, const clattn_device *all, size_t count) {
     clattn_capabilities has;
     if (number >= 0) return (size_t)number < count ? number : -1;

@@ -1,5 +1,5 @@
-// device.h: the clattn context that the operators of a device share, its queues, and OpenCL by the functions that the library found.
-// Leaves out what lies in its memory (call.h).
+// device.h: the clattn context that all operators on a device share, its queues, and the OpenCL
+// functions that the library found.
 #ifndef CLATTN_ONNXRUNTIME_DEVICE_H
 #define CLATTN_ONNXRUNTIME_DEVICE_H
 #include <clattn/clattn.h>
@@ -15,27 +15,29 @@
     X(clReleaseCommandQueue)                                                                                 \
     X(clReleaseMemObject)
 
-enum { DEVICES = 64, QUEUES = 16, LINE = 512 }; // DEVICES: those behind the first so many are not seen
+enum { DEVICES = 64, QUEUES = 16, LINE = 512 }; // DEVICES: further devices are ignored
 
 struct device {
-    int number; // in clattn_device_list
+    int number; // index in clattn_device_list
     clattn_context *context;
-    bool shares_memory; // it works in the host's memory: a CPU
+    bool shares_memory; // it computes in host memory: a CPU
     _Atomic(cl_command_queue) queues[QUEUES];
 #define X(name) __typeof__(&name) name;
     OPENCL_CALLS(X)
 #undef X
 };
 
-// The device of that number, or of -1 the first CPU, or the first of all. NULL: `why` has a line.   Blocking: may load drivers.
+// Open the device with this number. With -1, open the first CPU, or the first device if there is no
+// CPU. NULL: `why` has a message. Blocking: may load drivers.
 struct device *device_open(int number, char why[LINE]);
 void device_close(struct device *device);
 
-// A queue that no other thread uses until it is given back. NULL: OpenCL has none.   Threads: any.
+// A queue for this thread alone, until device_give_queue. NULL: OpenCL could not create one.
+// Threads: any.
 cl_command_queue device_take_queue(struct device *device);
 void device_give_queue(struct device *device, cl_command_queue queue);
 
-// The line of the call that failed last on this thread; "" where none has.
+// The message of the last call that failed on this thread; "" if none has.
 const char *device_line(void);
 
 #endif

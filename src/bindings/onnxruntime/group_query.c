@@ -1,5 +1,5 @@
-// group_query.c: GroupQueryAttention of com.microsoft: a decoder's attention, whose cache of keys and values is the node's past with
-// the new rows behind each item's own. Rows of padding behind a prompt are 0.
+// group_query.c: GroupQueryAttention of com.microsoft: attention of a decoder. Its cache is the
+// node's past, with each item's new rows after its own keys. Padding rows after a prompt become 0.
 #include <math.h>
 #include <string.h>
 
@@ -44,16 +44,16 @@ static const char *refuses(const struct kernel *kernel) {
     return NULL;
 }
 
-// What one call knows of each item.
+// Lengths of the items of a call.
 struct items {
-    int64_t total;               // the longest item's keys
-    int32_t *rows, *keys, *past; // of each: new rows, keys with them, keys before them
+    int64_t total;               // keys of the longest item
+    int32_t *rows, *keys, *past; // of each item: new rows; all keys; keys before the new ones
 };
 
 static void read_items(struct call *call, int64_t batch, int64_t rows, struct items *items) {
     const struct array lengths = call_input(call, LENGTHS), total = call_input(call, TOTAL);
-    const bool column =
-        lengths.rank == 2 && lengths.shape[1] == 1; // a sum over a mask's keys leaves such an axis
+    // [B, 1] is what a sum over a mask's keys returns.
+    const bool column = lengths.rank == 2 && lengths.shape[1] == 1;
     call_axes(call, &lengths, "seqlens_k", "[B], [B, 1] or [1, B]", lengths.rank == 2 ? 2 : 1,
               lengths.rank == 2 && !column ? (int64_t[]){1, batch} : (int64_t[]){batch, 1});
     call_axes(call, &total, "total_sequence_length", "[] or [1]", total.rank ? 1 : 0, (int64_t[]){1});
@@ -64,7 +64,7 @@ static void read_items(struct call *call, int64_t batch, int64_t rows, struct it
     items->past = call_memory(call, (size_t)batch * sizeof(int32_t));
     if (!call_good(call)) return;
     items->total = longest[0];
-    const bool prompt = rows == items->total; // which may have padding behind it
+    const bool prompt = rows == items->total; // a prompt may have padding after it
     for (int64_t b = 0; b < batch; b++) {
         const int64_t keys = (int64_t)last[b] + 1, own = prompt ? keys : rows;
         if (keys < 1 || keys > items->total || keys < own) {
@@ -78,7 +78,8 @@ static void read_items(struct call *call, int64_t batch, int64_t rows, struct it
     }
 }
 
-// The query's and, where key and value are absent, all heads of [B, N, (H + 2 Hkv) * D]: the first is `first`.
+// View `count` heads from `first` on, in rows [B, N, all * D]. If key and value are absent, query
+// has all heads: all = H + 2 Hkv.
 static clattn_tensor heads_of(const struct array *rows, cl_mem buffer, int64_t all, int64_t first,
                               int64_t count) {
     const int64_t size = rows->shape[2] / all;
@@ -120,7 +121,8 @@ static void check_past(struct call *call, const clattn_tensor *rows) {
     call_axes(call, &v, "past_value", "[B, Hkv, P, D] as past_key", 4, wanted);
 }
 
-// Present: the output `index` with each item's past rows; the call puts the new ones behind them.
+// Make the output `index`, "present", with each item's past rows. The attention call appends the
+// new rows.
 static clattn_tensor bind_cache(struct call *call, size_t index, const clattn_tensor *rows,
                                 const struct items *items) {
     const struct array past = call_input(call, PAST_KEY + index - 1);
@@ -149,7 +151,7 @@ static clattn_tensor bind_cache(struct call *call, size_t index, const clattn_te
     return view;
 }
 
-// The rows, turned by the tables of cosines and sines.
+// Apply RoPE to the rows, with the tables of cosines and sines.
 static void turn(struct call *call, clattn_tensor *rows, const struct items *items) {
     const struct array cos = call_input(call, COS), sin = call_input(call, SIN),
                        positions = call_input(call, POSITIONS);
@@ -228,7 +230,7 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-// Where key is absent, the heads of key and value stand behind those of query.
+// Infer the output's shape. If key is absent, the heads of key and value follow those of query.
 static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
     const struct shape *q = &in[QUERY];
     if (q->rank != 3) return;

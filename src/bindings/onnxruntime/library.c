@@ -1,4 +1,5 @@
-// library.c: see library.h; and RegisterCustomOps, which ONNX Runtime calls to add the operators to a session's options.
+// library.c: see library.h; also RegisterCustomOps, which ONNX Runtime calls to add the operators
+// to a session's options.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,13 @@ static int op_output_needed(const OrtCustomOp *op, size_t index) {
     (void)op;
     return index == 0 ? ORT_REQUIRED : ORT_OPTIONAL;
 }
-static int op_memory(const OrtCustomOp *op, size_t index) { // the default: the host's
+// Returns ONNX Runtime's default memory type, 0: host memory.
+static int op_memory(const OrtCustomOp *op, size_t index) {
     (void)op, (void)index;
     return 0;
 }
-static int op_none(const OrtCustomOp *op) { // no input or output has as many tensors as a node likes
+// No operator has a variable number of inputs or outputs.
+static int op_none(const OrtCustomOp *op) {
     (void)op;
     return 0;
 }
@@ -145,14 +148,14 @@ static OrtStatus *open_library(const OrtApi *api, int asked, bool infers, struct
         return api->CreateStatus(ORT_FAIL, text);
     }
     OrtStatus *status = fill(library, api);
-    if (status) return status; // what the domains hold stays
+    if (status) return status; // never freed: the domains may refer to it
     library->next = atomic_load(&libraries);
     while (!atomic_compare_exchange_weak(&libraries, &library->next, library)) continue;
     *found = library;
     return NULL;
 }
 
-// The session's wish; -1 where it has none.
+// The device in the session's options; -1: none.
 static OrtStatus *asked_device(const OrtApi *api, const OrtSessionOptions *options, const char *entry,
                                int *number) {
     char text[8] = "", line[LINE];
@@ -162,7 +165,7 @@ static OrtStatus *asked_device(const OrtApi *api, const OrtSessionOptions *optio
     OrtStatus *status = api->HasSessionConfigEntry(options, entry, &has);
     if (status || !has) return status;
     status = api->GetSessionConfigEntry(options, entry, text, &size);
-    if (status) api->ReleaseStatus(status); // it is longer
+    if (status) api->ReleaseStatus(status); // the entry is too long
     const size_t digits = strspn(text, "0123456789");
     for (size_t n = 0; n < digits && n < 2; n++) *number = (n ? 10 * *number : 0) + text[n] - '0';
     if (status == NULL && digits > 0 && digits <= 2 && text[digits] == '\0' && *number < DEVICES) return NULL;
@@ -180,9 +183,10 @@ OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const
     return *found ? NULL : open_library(api, asked, infers, found);
 }
 
-// ONNX Runtime 1.22 and earlier end the process where a node whose shapes are inferred leaves an input out; 1.24 does not.
+// ONNX Runtime 1.22 and earlier crash when they infer the shapes of a node that leaves out an
+// input. 1.24 does not.
 static bool bears_shapes(const OrtApiBase *base) {
-    const char *version = base->GetVersionString(); // 1.24.1
+    const char *version = base->GetVersionString(); // such as 1.24.1
     if (strncmp(version, "1.", 2) != 0) return true;
     const size_t digits = strspn(version + 2, "0123456789");
     return digits > 2 || (digits == 2 && strncmp(version + 2, "24", 2) >= 0);

@@ -1,5 +1,5 @@
-// multi_head.c: MultiHeadAttention of com.microsoft. A row that a padding mask hides altogether is 0, where ONNX Runtime's own kernel
-// weighs hidden keys by exp(mask_filter_value).
+// multi_head.c: MultiHeadAttention of com.microsoft. A row whose keys are all hidden by a padding
+// mask becomes 0. ONNX Runtime's own kernel weights hidden keys by exp(mask_filter_value) instead.
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const char *refuses(const struct kernel *kernel) {
     return NULL;
 }
 
-// Part `part` of `parts` in [B, N, H, parts, D].
+// View one of the `parts` tensors packed in [B, N, H, parts, D].
 static clattn_tensor packed(const struct array *array, int64_t parts, int64_t part, cl_mem buffer) {
     const int64_t *s = array->shape, row = s[2] * parts * s[4];
     return (clattn_tensor){.buffer = buffer,
@@ -31,7 +31,7 @@ static clattn_tensor packed(const struct array *array, int64_t parts, int64_t pa
                            .stride = {s[1] * row, parts * s[4], row, 1}};
 }
 
-// A copy of [B, N, W] with the bias added to each row.
+// Copy [B, N, W], and add the bias to each row.
 static void add_bias(struct call *call, struct array *rows, const struct array *bias, int64_t from) {
     const int64_t width = rows->shape[2], many = width ? rows->count / width : 0;
     const float *x = rows->data, *add = (const float *)bias->data + from;
@@ -58,7 +58,7 @@ static void add_biases(struct call *call, struct array rows[3]) {
         add_bias(call, &rows[n], &bias, from);
 }
 
-// Refuses query, key and value that do not go together: packed, by heads, or in rows of all heads.
+// Check that query, key and value fit together: packed, [B, H, N, D], or [B, N, H * D].
 static void check_rows(struct call *call, const struct array rows[3]) {
     const struct array *q = &rows[QUERY], *k = &rows[KEY], *v = &rows[VALUE];
     const int64_t *s = q->shape, heads = call->kernel->attributes.num_heads, width = s[2],
@@ -86,7 +86,7 @@ static void check_rows(struct call *call, const struct array rows[3]) {
               k->rank == 4 ? 4 : 3, k->rank == 4 ? value : values);
 }
 
-// q, k and v, and in rows[1] and rows[2] what k and v are views of.
+// Bind q, k and v. rows[1] and rows[2] become the arrays that contain k and v.
 static void bind_rows(struct call *call, struct array rows[3], clattn_attention_params *p) {
     const int64_t heads = call->kernel->attributes.num_heads;
     for (size_t n = 0; n < 3; n++) rows[n] = call_input(call, QUERY + n);
@@ -113,7 +113,8 @@ static void bind_rows(struct call *call, struct array rows[3], clattn_attention_
     p->kv.v = call_rows(call, &rows[VALUE], heads, "value");
 }
 
-// key_padding_mask: the keys of each item, [B], or what each item or row sees, [B, T] and [B, N, T].
+// Bind key_padding_mask: the number of each item's keys [B], or the visible keys of each item [B,
+// T] or row [B, N, T].
 static void bind_padding(struct call *call, clattn_attention_params *p, int64_t keys) {
     const struct array mask = call_input(call, PADDING);
     const int64_t batch = p->q.shape[0], rows = mask.rank == 3 ? p->q.shape[2] : 1;
@@ -154,7 +155,8 @@ static void compute(struct call *call) {
     p.score.scale = a->scale;
     p.score.causal = a->unidirectional != 0;
     p.score.alignment = CLATTN_ALIGN_OFFSET;
-    // Behind the past. ONNX Runtime's own kernel lets the last row see all keys, also where there are more of them than rows.
+    // Row 0 comes after the past. ONNX Runtime's own kernel lets the last row see all keys, even if
+    // there are more keys than rows.
     p.score.offset = (int32_t)before;
     bind_padding(call, &p, keys);
     call_axes(call, &added, "attention_bias", "[B, H, N, T]", 4,
@@ -168,7 +170,8 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-// Where value is absent, its heads are packed into key, or with key into query: [B, N, H, parts, D].
+// Infer the output's shape. If value is absent, it is packed into key, or with key into query: [B,
+// N, H, parts, D].
 static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
     const struct shape *q = &in[QUERY], *k = &in[KEY], *v = &in[VALUE];
     const struct shape *last = v->element ? v : k->element ? k : q;

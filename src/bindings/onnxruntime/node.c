@@ -11,7 +11,7 @@
 static const struct {
     const char *name;
     size_t offset;
-    int64_t missing; // the value of a node that does not say
+    int64_t missing; // default value
 } numbers[] = {
 #define NUMBER(name, missing)                                                                                \
     { #name, offsetof(struct attributes, name), missing }
@@ -35,13 +35,13 @@ static const struct {
 #undef NUMBER
 };
 
-// Whether a node says it; a failure of ONNX Runtime's means that it does not.
+// True if the attribute exists. An error of ONNX Runtime means that it does not.
 static bool said(const OrtApi *api, OrtStatus *status) {
     if (status) api->ReleaseStatus(status);
     return status == NULL;
 }
 
-// An attribute of a node of a graph, or of one whose shapes are inferred; `bytes` receives how many it has.
+// Read an attribute of a graph's node, or of a node whose shapes are inferred. *bytes: its size.
 static bool graph_attribute(const struct node *node, const char *name, int type, void *value, size_t most,
                             size_t *bytes) {
     const OrtOpAttr *attribute = NULL;
@@ -64,7 +64,8 @@ static bool real(const struct node *node, const char *name, float *value) {
     return graph_attribute(node, name, ORT_ATTRIBUTE_FLOAT, value, sizeof *value, &bytes);
 }
 
-// One that is longer than any that is known is none of those.
+// Read a text. A text that does not fit is longer than all known ones, so any unknown text may
+// replace it.
 static void text(const struct node *node, const char *name, char value[16]) {
     size_t size = 16, bytes = 0;
     const bool read =
@@ -80,21 +81,22 @@ static void text(const struct node *node, const char *name, char value[16]) {
 typedef OrtStatus *count_of(const OrtKernelInfo *info, size_t *count);
 typedef OrtStatus *name_of(const OrtKernelInfo *info, size_t index, char *text, size_t *size);
 
-// A bit for each input or output of a kernel that has a name.
+// One bit for each named input or output of a kernel.
 static unsigned named(const struct node *node, count_of *counts, name_of *names) {
     unsigned bits = 0;
     size_t count = 0, size = 0;
     if (!said(node->api, counts(node->info, &count))) return 0;
     for (size_t n = 0; n < count && n < 32; n++)
         if (said(node->api, names(node->info, n, NULL, &size)) && size > 1)
-            bits |= 1u << n; // size counts the 0 at its end
+            // `size` includes the terminating 0.
+            bits |= 1u << n;
     return bits;
 }
 
 typedef OrtStatus *values_count(const OrtNode *node, size_t *count);
 typedef OrtStatus *values_of(const OrtNode *node, const OrtValueInfo **values, size_t count);
 
-// A bit for each input or output of a node of a graph.
+// One bit for each input or output of a graph's node.
 static unsigned valued(const struct node *node, values_count *counts, values_of *all) {
     const OrtValueInfo *values[32] = {NULL};
     unsigned bits = 0;
@@ -130,7 +132,7 @@ void node_read(const struct node *node, struct kernel *kernel) {
                                  : valued(node, api->Node_GetNumOutputs, api->Node_GetOutputs);
 }
 
-// The type of a tensor's elements; 0: it is not known.
+// The type of a tensor's elements; 0: unknown.
 static int type_of(const OrtApi *api, const OrtValueInfo *value) {
     const OrtTypeInfo *type = NULL;
     const OrtTensorTypeAndShapeInfo *tensor = NULL;
@@ -142,7 +144,7 @@ static int type_of(const OrtApi *api, const OrtValueInfo *value) {
     return 0;
 }
 
-// Whether each input that has one of the operator's own types has it, and there is none that the operator does not know.
+// True if all inputs with an operator's own type have that type, and the operator knows all inputs.
 static bool has_types(const struct op *op, const OrtValueInfo *const *values, size_t count) {
     for (size_t n = 0; n < count; n++) {
         if (n >= strlen(op->is->inputs)) {

@@ -1,4 +1,4 @@
-// node.h: what a node says, asked of the kernel that is made of it, or of the graph that it stands in.
+// node.h: reads a node's attributes, from its kernel, from its graph, or during shape inference.
 #ifndef CLATTN_ONNXRUNTIME_NODE_H
 #define CLATTN_ONNXRUNTIME_NODE_H
 #include "onnxruntime/operator.h"
@@ -7,17 +7,17 @@ struct library;
 
 struct node {
     const OrtApi *api;
-    const OrtKernelInfo *info; // one of three
+    const OrtKernelInfo *info; // one of these three is set
     const OrtNode *node;
     const OrtShapeInferContext *inferred;
 };
 
 void node_attributes(const struct node *node, struct attributes *attributes);
-// Its attributes, and which inputs and outputs it has.
+// Read its attributes, and which inputs and outputs it has.
 void node_read(const struct node *node, struct kernel *kernel);
-// The library's operator for a node of a graph; NULL: there is none of its name and types.
+// The library's operator for a graph's node; NULL: none has its name and types.
 const struct op *node_op(const struct node *node, const struct library *library);
-// A kernel, or why it is refused. It is freed with free().
+// Create a kernel, or return why the node is refused. Free it with free().
 OrtStatus *node_kernel(const struct op *op, const struct node *node, struct kernel **kernel);
 
 #endif

@@ -1,4 +1,5 @@
-// operator.h: the operators: what ONNX Runtime is told of each, its attributes, and who computes it.
+// operator.h: the operators: their description for ONNX Runtime, their attributes, and their
+// functions.
 #ifndef CLATTN_ONNXRUNTIME_OPERATOR_H
 #define CLATTN_ONNXRUNTIME_OPERATOR_H
 #include <stdbool.h>
@@ -9,7 +10,7 @@ struct call;
 struct device;
 struct kernel;
 
-// The attributes of all operators, by ONNX's names; each operator reads its own.
+// Attributes of all operators, with ONNX's names. Each operator reads its own.
 struct attributes {
     int64_t q_num_heads, kv_num_heads, num_heads;
     int64_t is_causal, unidirectional;
@@ -22,49 +23,51 @@ struct attributes {
     char mode[16], k_quant_type[16], v_quant_type[16];
 };
 
-// What is known of a tensor's sizes before there is a tensor.
+// A shape that may be partly unknown, before a tensor exists.
 enum { MOST_SIZES = 8 };
 struct shape {
-    int element; // its type; 0: the node leaves it out
+    int element; // element type; 0: the node leaves out the tensor
     int rank;    // 0: unknown
     int64_t size[MOST_SIZES];
-    const char *name[MOST_SIZES]; // of a size of -1, which is unknown; "": it has none
+    const char *name[MOST_SIZES]; // names of unknown sizes, which are -1; "": no name
 };
 
 struct operation {
     const char *domain, *name;
-    int opsets[2]; // of the domain, the first and the last in which it came or changed
-    // A letter for each input and output: 1 or 2, the first or second type of the operator; * any; i and l int32 and int64; f float32.
+    int opsets[2]; // first and last opset of the domain that defines this version
+    // A letter for each input and output: 1 or 2, the operator's first or second type; *, any type;
+    // i, int32; l, int64; f, float32.
     const char *inputs, *outputs;
-    unsigned required; // a bit for each input that no node leaves out; of outputs it is the first
-    // What the node asks for that is not done: a line that says what is; NULL: nothing, so far as it shows before there are tensors.
+    unsigned required; // a bit for each required input; of the outputs, only the first is required
+    // Why the node is refused, as far as its attributes show; NULL: it is not.
     const char *(*refuses)(const struct kernel *kernel);
-    // The shape of its first output, of the first input's type; what is not known stays so.
+    // Infer the shape of the first output. Unknown sizes stay unknown. Its type is that of the
+    // first input.
     void (*infer)(const struct attributes *attributes, const struct shape *inputs, struct shape *output);
     void (*compute)(struct call *call);
 };
 
-// An operator for its types on a device: what ONNX Runtime holds.
+// An operator for certain types on a device, as ONNX Runtime holds it.
 struct op {
-    OrtCustomOp ort; // first, so that one is the other
+    OrtCustomOp ort; // first, so that pointers can be converted
     const struct operation *is;
     const OrtApi *api;
     struct device *device;
     int types[2];
 };
 
-// A node.
+// A node of a session.
 struct kernel {
     const struct op *op;
     const OrtApi *api;
     struct attributes attributes;
-    unsigned inputs, outputs; // a bit for each that it has
+    unsigned inputs, outputs; // a bit for each that the node has
 };
 
-// Sizes of shapes: one of them as it is, a multiple of one by `times` over `parts`.
+// Append an axis's size to a shape: as it is, or multiplied by `times` and divided by `parts`.
 void shape_add(struct shape *to, const struct shape *from, int axis);
 void shape_add_part(struct shape *to, const struct shape *from, int axis, int64_t times, int64_t parts);
-// What ONNX Runtime asks for an operator's node.
+// OrtCustomOp's InferOutputShapeFn for all operators.
 OrtStatus *shapes_infer(const OrtCustomOp *op, OrtShapeInferContext *context);
 
 extern const struct operation operator_attention, operator_rotary_embedding, operator_tensor_scatter,

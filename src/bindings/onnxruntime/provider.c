@@ -1,5 +1,6 @@
-// provider.c: a plug-in execution provider, "clattn": of a session's nodes it takes those that its operators do, and leaves what they
-// refuse to the others. Its tensors lie in host memory, as those of the custom operators do.
+// provider.c: a plug-in execution provider, "clattn". It selects the nodes of a session that its
+// operators can compute, and leaves refused ones to other providers. Its tensors are in host
+// memory, like those of the custom operators.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 static const char provider_name[] = "clattn";
 
-// What ONNX Runtime holds, each with the struct that it knows first.
+// Objects that ONNX Runtime holds. Each begins with the struct that ONNX Runtime knows.
 struct factory {
     OrtEpFactory ort;
     const OrtApi *api;
@@ -36,7 +37,7 @@ static void provided_release(OrtKernelImpl *kernel) {
     free(kernel);
 }
 
-// The state is the operator with its types.
+// `state` is the operator for its types.
 static OrtStatus *provided_create(void *state, const OrtKernelInfo *info, OrtKernelImpl **made) {
     const struct op *op = state;
     struct provided *provided = calloc(1, sizeof *provided);
@@ -94,7 +95,7 @@ static OrtStatus *provider_registry(OrtEp *ep, const OrtKernelRegistry **registr
     return NULL;
 }
 
-// Takes a node where there is a kernel of its types, and nothing in it is refused.
+// Select a node if a kernel with its types exists and does not refuse it.
 static OrtStatus *consider(const struct provider *provider, const OrtNode *node,
                            OrtEpGraphSupportInfo *info) {
     const OrtApi *api = provider->factory->api;
@@ -170,7 +171,8 @@ static const char *factory_version(const OrtEpFactory *factory) {
     return CLATTN_VERSION_STRING;
 }
 
-// The host, in whose memory the tensors lie: on which OpenCL device is computed, the session's option says.
+// Offer the host CPU, because tensors are in its memory. The session's option selects the OpenCL
+// device that computes.
 static OrtStatus *factory_devices(OrtEpFactory *given, const OrtHardwareDevice *const *devices, size_t count,
                                   OrtEpDevice **found, size_t most, size_t *found_count) {
     const struct factory *factory = (const struct factory *)given;
@@ -187,7 +189,7 @@ static OrtStatus *factory_devices(OrtEpFactory *given, const OrtHardwareDevice *
 static OrtStatus *no_allocator(OrtEpFactory *factory, const void *memory, const OrtKeyValuePairs *options,
                                void **allocator) {
     (void)factory, (void)memory, (void)options;
-    *allocator = NULL; // that of the host
+    *allocator = NULL; // the host's
     return NULL;
 }
 

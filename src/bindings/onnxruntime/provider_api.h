@@ -1,13 +1,15 @@
-// provider_api.h: what a plug-in execution provider is made of: the structs that it fills, of version 24, and the functions that it
-// calls beside those of api.h. Functions that the provider does not have are NULL, and so is what later versions add.
-// Source    onnxruntime_ep_c_api.h of ONNX Runtime 1.24
+// provider_api.h: the interface of a plug-in execution provider, version 24: the structs that it
+// fills, and the functions that it calls in addition to those of api.h. Functions that the provider
+// lacks, and fields of later versions, are NULL.
+//
+// Source: onnxruntime_ep_c_api.h of ONNX Runtime 1.24.
 #ifndef CLATTN_ONNXRUNTIME_PROVIDER_API_H
 #define CLATTN_ONNXRUNTIME_PROVIDER_API_H
 #include <stdbool.h>
 
 #include "onnxruntime/api.h"
 
-#define ORT_API_OF_PROVIDERS 24 // the first in which a provider has kernels of its own
+#define ORT_API_OF_PROVIDERS 24 // the first version with kernels in providers
 
 typedef struct OrtLogger OrtLogger;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;

@@ -39,7 +39,7 @@ static void rotate(struct call *call) {
     call_check(call, clattn_rope_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-// As the first input.
+// Infer the output's shape: it is the first input's.
 static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
     (void)a;
     *y = in[0];
@@ -64,7 +64,7 @@ static const char *refuses_scatter(const struct kernel *kernel) {
     return NULL;
 }
 
-// Axes of a dense tensor around one of them: [B, those between, the axis, those behind].
+// View a dense tensor as [B, axes before, the axis, axes after].
 static clattn_tensor around(const struct array *array, int axis, cl_mem buffer) {
     int64_t shape[4] = {array->shape[0], 1, array->shape[axis], 1};
     for (int n = 1; n < axis; n++) shape[1] *= array->shape[n];

@@ -1,5 +1,5 @@
-// shapes.c: the shape of an operator's first output, which ONNX Runtime asks for when it makes a session of a graph with custom operators.
-// Leaves out other outputs, and what each operator knows of its own.
+// shapes.c: infers the shape of an operator's first output. ONNX Runtime calls it when it creates a
+// session with custom operators. The rules of each operator are in its `infer`.
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -19,9 +19,9 @@ void shape_add_part(struct shape *to, const struct shape *from, int axis, int64_
     to->name[to->rank++] = times == parts ? from->name[axis] : "";
 }
 
-// An input's; unknown where there is none.
+// The shape of an input; unknown if the input is absent.
 static struct shape shape_of(const OrtApi *api, const OrtShapeInferContext *context, size_t index) {
-    OrtTensorTypeAndShapeInfo *info = NULL; // the context's
+    OrtTensorTypeAndShapeInfo *info = NULL; // owned by the context
     struct shape shape = {0};
     size_t rank = 0;
     OrtStatus *status = api->ShapeInferContext_GetInputTypeShape(context, index, &info);
@@ -36,7 +36,8 @@ static struct shape shape_of(const OrtApi *api, const OrtShapeInferContext *cont
     return shape;
 }
 
-// A size that is neither known nor named gets a name of its own: without one it would be the number -1.
+// Name sizes that are unknown and have no name. Otherwise ONNX Runtime would read the size as the
+// number -1.
 static void name_rest(struct shape *shape, char names[MOST_SIZES][NAME]) {
     static _Atomic unsigned count;
     for (int axis = 0; axis < shape->rank; axis++) {

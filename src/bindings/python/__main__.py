@@ -1,4 +1,4 @@
-"""python -m clattn: the program inside the package."""
+"""Run the program inside the package: python -m clattn."""
 import clattn
 
 clattn.main()

@@ -1,6 +1,10 @@
-# The text of help() for each keyword, in the order in which help() and signatures list keywords: tensors, then common options.
-# A key "CALL.KEYWORD" replaces the text of KEYWORD for the params of CALL. B is the batch size, H the number of query heads, Hkv of
-# key heads, Nq and Nkv the rows and keys, D and Dv the head sizes. tests/python/check_words.py finds a keyword without a text.
+# The text of help() for each keyword, in the order of help() and of signatures: tensors, then
+# common options. A key "CALL.KEYWORD" replaces the text of KEYWORD for the params of CALL.
+# tests/python/check_words.py finds a keyword without a text. The letters are
+#    B          batch size
+#    H, Hkv     number of query heads and of key heads
+#    Nq, Nkv    number of query rows and of keys
+#    D, Dv      head sizes
 ABOUT = {
     # Tensors.
     "x": "input [B, Nq, M]",
@@ -234,6 +238,6 @@ _PLACES = {name: place for place, name in enumerate(dict.fromkeys(
 
 
 def _about(struct, name, call=""):
-    """The text of help() for a field of a struct in the params of a call."""
+    """Return the text of help() for a field of a struct in the params of a call."""
     kind = struct.__name__.removeprefix("clattn_").removesuffix("_params")
     return ABOUT.get(f"{call}.{name}") or ABOUT.get(f"{kind}.{name}") or ABOUT.get(name, "")

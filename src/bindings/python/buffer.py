@@ -1,6 +1,7 @@
 # Memory of a device, and views of it.
 class _Memory(_Owned):
-    """A cl_mem, which lives as long as a call or a view has it, and longer than its context if need be. `owner` is what it lies over."""
+    """A cl_mem. It lives as long as a call or a view uses it, even longer than its context. `owner`
+    is the host memory under it."""
 
     def __init__(self, context, nbytes, flags=CL_MEM_READ_WRITE, address=None, owner=None):
         self.handle, self.context, self.owner, self.pid, code = None, context, owner, os.getpid(), c.c_int32()
@@ -15,7 +16,7 @@ class _Memory(_Owned):
 
     @classmethod
     def copy(cls, context, array, flags=CL_MEM_READ_WRITE):
-        """Of the numbers of a dense array."""
+        """Copy a dense array."""
         made = array if array.nbytes >= 64 else np.resize(array, 64) if array.size else np.zeros(64, np.uint8)
         return cls(context, array.nbytes, flags | CL_MEM_COPY_HOST_PTR, made.ctypes.data)
 
@@ -29,13 +30,13 @@ class _Memory(_Owned):
         if self.handle and sys is not None and not sys.is_finalizing() and self.pid == os.getpid():
             lib = library()
             if self.owner is not None:
-                lib.clFinish(self.queue)  # commands may still use memory that the owner then takes back
+                lib.clFinish(self.queue)  # commands may still use the owner's memory
             lib.clReleaseMemObject(self.handle)
             lib.clReleaseCommandQueue(self.queue)
 
 
 class _Views(np.ndarray):
-    """An array of which numpy makes views; its elements lie nowhere and are never looked at."""
+    """An array from which numpy makes views. Its elements have no memory and are never read."""
 
     def __repr__(self):
         return f"<views of shape {self.shape}>"
@@ -43,7 +44,7 @@ class _Views(np.ndarray):
 
 
 class Later(_Owned):
-    """Numbers of a Buffer that are being read: Buffer.later(). Several threads may ask for them."""
+    """The result of Buffer.later(): numbers that are being read. Several threads may use it."""
     _event = _failed = None
 
     def __init__(self, span, view, event, memory):
@@ -51,11 +52,14 @@ class Later(_Owned):
         self._event = event
 
     def numpy(self):
-        """The numpy array, once it is read."""
+        """Wait until the numbers are read, and return the numpy array."""
         if self._event and self._pid != os.getpid():
-            raise ValueError("the numbers are another process's")  # where the threads of the driver are
+            # The driver's threads exist only in that process.
+            raise ValueError("the numbers are another process's")
         with self._lock:
-            if self._event:  # until all threads wait no more, or the second one would have numbers that are not read yet
+            # Hold the lock until the wait ends. Otherwise a second thread could get numbers that
+            # are not read yet.
+            if self._event:
                 code = library().clWaitForEvents(1, c.byref(self._event))
                 event, self._event = self._event, None
                 library().clReleaseEvent(event)
@@ -70,23 +74,35 @@ class Later(_Owned):
     def __del__(self):
         if self._event and sys is not None and not sys.is_finalizing() and self._pid == os.getpid():
             with contextlib.suppress(Error):
-                self.numpy()  # memory that is being written must not go
+                self.numpy()  # memory must not be freed while it is being written
 
 
 class Buffer:
-    """A tensor in memory of a device: what a numpy array holds, copied; Buffer.zeros and Buffer.over make others.
+    """A tensor in memory of a device, with a copy of a numpy array. Buffer.zeros and Buffer.over
+    make others.
 
-        array    a numpy array, or what numpy or torch makes one of
-        dtype    "float32", "float16", "bfloat16", "bool", "int8", "int32", "float8_e4m3fn", "float8_e5m2", or what numpy calls them;
-                 None: the array's. numpy has no bfloat16: of uint16 its bits are taken as they are, other numbers are rounded;
-                 numpy() gives BF16, see from_bf16(). Of float8 the bits of uint8 are taken, numbers are not: append() rounds them;
-                 "int4", "uint4": bytes of two numbers of k, v or weights, as uint8 has them, [..., D / 2]: n[..., ::2] & 15 | n[..., 1::2] << 4;
-                 "q8_0", "q4_0", "q4_1": blocks of weights, or of k and v, of an array of BLOCKS, of a GGUF file's bytes (uint8), or made by to_blocks()
-        context  a Context; None: that of the first device, as the functions of the module have it
+        array    a numpy array, or an object that numpy or torch can convert to one
+        dtype    None: the array's type; or numpy's name of a type, or one of
+            "float32", "float16", "bool", "int8", "int32"
+            "bfloat16": uint16 are used as its bits, other numbers are rounded. numpy has no
+                bfloat16, so numpy() returns BF16: see from_bf16()
+            "float8_e4m3fn", "float8_e5m2": uint8 are used as their bits. Other numbers are not
+                accepted; append() rounds them
+            "int4", "uint4": bytes with two numbers of k, v or weights, as uint8 [..., D / 2]:
+                n[..., ::2] & 15 | n[..., 1::2] << 4
+            "q8_0", "q4_0", "q4_1": blocks of weights, or of k and v: an array of BLOCKS, the bytes
+                of a GGUF file (uint8), or the result of to_blocks()
+        context  a Context; None: the context of the first device, as for the module's functions
 
-    buffer[:, :, 3:7], .transpose(0, 2, 1, 3), .reshape, .broadcast_to are views of the same memory; buffer[...] = array, or .write,
-    puts numbers there, .numpy() waits for the calls before it and copies them to the host. `dtype` is the type's word, `shape` and
-    `strides` count elements, `shared` says that it lies over the caller's own memory. It may outlive its context, but not be used then."""
+    Attributes and methods:
+
+        buffer[:, :, 3:7], .transpose(0, 2, 1, 3), .reshape, .broadcast_to    views of the memory
+        buffer[...] = array, .write      write numbers
+        .numpy()                         wait for earlier calls, and copy the numbers to the host
+        .dtype, .shape, .strides         the type's word; sizes and strides in elements
+        .shared                          True over the caller's own memory
+
+    A Buffer may outlive its context, but cannot be used then."""
 
     def __init__(self, array, dtype=None, context=None):
         array = _array("array", array)
@@ -99,7 +115,7 @@ class Buffer:
 
     @classmethod
     def zeros(cls, shape, dtype="float32", context=None):
-        """Of nothing but zeros."""
+        """Make a Buffer that is filled with zeros."""
         self, word, context = cls.__new__(cls), _type("dtype", dtype), _context(context)
         shape = _shape(shape)
         with context._use():
@@ -108,10 +124,12 @@ class Buffer:
 
     @classmethod
     def over(cls, array, dtype=None, context=None, copy=False):
-        """Over the memory of a numpy array, of a tensor of torch's or of anything on the CPU with __dlpack__, without a copy: what
-        calls write stands there once .wait() was called, and the host may write there while no call is on its way.
-        Where the device does not work in such memory itself, as no GPU does, it is refused, or copied where `copy` allows it.
-        dtype="bfloat16" takes uint16 as its bits."""
+        """Make a Buffer over the memory of a numpy array, a torch tensor, or a CPU object with
+        __dlpack__.
+
+        Results of calls are visible there after .wait(). The host may write there while no call is
+        running. A device that cannot use such memory is an error, or with `copy` causes a copy.
+        dtype="bfloat16" uses uint16 as its bits."""
         self, given, context = cls.__new__(cls), array, _context(context)
         array = _array("array", given)
         if isinstance(given, np.ndarray) and array is not given:
@@ -137,8 +155,10 @@ class Buffer:
         return self
 
     def _set(self, memory, word, shape, strides=None):
-        """`_at` is an array without memory of its own that numpy makes views of, so that offsets and strides are numpy's; its
-        elements are never looked at."""
+        """Set the memory and the view.
+
+        `_at` is an array from which numpy makes views, so that numpy computes offsets and strides.
+        It has no memory for its elements, which are never read."""
         self._memory, self.dtype, one = memory, word, np.zeros(1, STORAGE[word][1])
         if strides is None:
             strides = np.cumprod((one.itemsize,) + shape[:0:-1])[::-1].tolist() if shape else ()
@@ -167,11 +187,11 @@ class Buffer:
         return self._view(self._at[index if any(part is Ellipsis for part in index) else index + (Ellipsis,)])
 
     def transpose(self, *axes):
-        """A view with its axes in another order, as numpy's."""
+        """Return a view with its axes in another order, as numpy does."""
         return self._view(self._at.transpose(*axes))
 
     def reshape(self, *shape):
-        """The same numbers in other axes, where that needs no copy."""
+        """Return a view of the same numbers with another shape, if that needs no copy."""
         at = self._at.view()
         try:
             at.shape = shape[0] if len(shape) == 1 else shape
@@ -180,11 +200,12 @@ class Buffer:
         return self._view(at)
 
     def broadcast_to(self, shape):
-        """A view that repeats axes of 1: what a call reads may be such."""
+        """Return a view that repeats axes of size 1. Calls can read such a view."""
         return self._view(np.broadcast_to(self._at, shape, subok=True))
 
     def _pieces(self):
-        """Runs of elements one behind the other, as (offset, count, index); None where they are so many that the span goes as one."""
+        """Return contiguous runs of elements as (offset, count, index), or None if there are more
+        than 256 runs."""
         if not self.size:
             return []
         dense, axes = 1, self.ndim
@@ -197,18 +218,20 @@ class Buffer:
         return [(self.offset + sum(i * s for i, s in zip(index, self.strides)), dense, index) for index in np.ndindex(*outer)]
 
     def _span(self, event=None):
-        """The elements from the first to the last, on the host, and the view of them."""
+        """Read all elements from the first to the last. Returns them, and the view of them."""
         span = np.empty(1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides)), STORAGE[self.dtype][1])
         self._move("clEnqueueReadBuffer", self.offset, span, event)
         return span, np.lib.stride_tricks.as_strided(span, self.shape, self._at.strides)
 
     def _move(self, function, offset, array, event=None):
-        """Waits for it, or makes an event."""
+        """Copy between the device and an array. With `event` it does not wait, and sets the
+        event."""
         _ask(library(), function, self.context.queue, self._memory.handle, event is None, offset * array.itemsize, array.nbytes,
              array.ctypes.data, 0, None, None if event is None else c.byref(event))
 
     def _put(self, offset, array):
-        """Write elements; a few of a device's own memory as a pattern, for which nobody waits, as for calls."""
+        """Write elements. A few elements in a device's own memory are written by a fill command,
+        which needs no wait."""
         n, at = array.nbytes, offset * array.itemsize
         if self.shared or n > 16 or n & (n - 1) or at % n:
             self._move("clEnqueueWriteBuffer", offset, array)
@@ -216,7 +239,7 @@ class Buffer:
             _ask(library(), "clEnqueueFillBuffer", self.context.queue, self._memory.handle, array.ctypes.data, n, at, n, 0, None, None)
 
     def numpy(self):
-        """A numpy array of what it holds, once all calls before are done."""
+        """Wait for earlier calls, and return the numbers as a numpy array."""
         with self.context._use():
             found, pieces = np.empty(self.shape, STORAGE[self.dtype][1]), self._pieces()
             if pieces is None:
@@ -226,8 +249,11 @@ class Buffer:
         return found
 
     def later(self):
-        """What it holds once all calls before are done, however calls behind them change it: an object whose numpy() waits for that alone,
-        so that the next step of a loop runs meanwhile."""
+        """Read the numbers as they are after earlier calls, without waiting. Later calls may change
+        the Buffer.
+
+        The result's numpy() waits only for these numbers, so that the next step of a loop can run
+        meanwhile."""
         if not self.size:
             return Later(None, self.numpy(), None, None)
         with self.context._use():
@@ -238,7 +264,7 @@ class Buffer:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def write(self, array):
-        """Put the numbers of an array there, repeated where numpy would."""
+        """Write an array's numbers into the Buffer, with numpy's broadcasting."""
         if 0 in [s for s, n in zip(self.strides, self.shape) if n > 1]:
             raise ValueError("a view that repeats is not written")
         if self.shared and not self._memory.owner[1].flags.writeable:
@@ -258,14 +284,15 @@ class Buffer:
         self[index].write(array)
 
     def wait(self):
-        """Until all calls before are done."""
+        """Wait until all earlier calls have finished."""
         with self.context._use():
             _ask(library(), "clFinish", self.context.queue)
         return self
 
 
 def _part(part):
-    """What numpy makes a view by; whatever it would read elements for is refused."""
+    """Return an index with which numpy makes a view. An index that would read elements is
+    refused."""
     if isinstance(part, slice) and part.step is not None and part.step < 0:
         raise ValueError("a view of a Buffer has no negative step")
     if part is None or part is Ellipsis or isinstance(part, slice):
@@ -286,12 +313,12 @@ def _shape(shape):
 
 
 def _narrow(dtype):
-    """The type that integers without one of their own are kept in, such as what numpy makes of a list."""
+    """Return the type for an array: int32 for integers such as those of a list, else its own."""
     return np.dtype(np.int32) if dtype.kind in "iu" and dtype.itemsize > 1 else dtype
 
 
 def _stored(name, array, word):
-    """An array as numpy holds the storage type; rounded where a floating-point type is asked for."""
+    """Convert an array to numpy's form of a storage type. Only floating-point types round."""
     kind = STORAGE[word][1]
     if array.dtype == kind:
         return array
@@ -311,8 +338,10 @@ def _stored(name, array, word):
 
 
 def _in_place(context, address, nbytes):
-    """Whether the device works in host memory of this alignment. Copies between two such pieces of memory show it, once a context. A device
-    that is no CPU has to share the host's memory, and takes whole pages."""
+    """True if the device works in host memory of this alignment.
+
+    Two copies between two such pieces of memory test it, once for each context. Devices other than
+    CPUs must share the host's memory, and then only whole pages are tried."""
     at, count = (address | 4096) & -(address | 4096), 64 + (nbytes & -nbytes) % 64
     found = context._placed.get((at, count))
     if found is None:
@@ -328,7 +357,7 @@ def _copies_in_place(context, at, count):
     first = (at - raw.ctypes.data) % page
     pieces = [raw[start:start + count] for start in (first, first + 2 * page)]
     memories = [_Memory(context, count, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, piece.ctypes.data, raw) for piece in pieces]
-    for number in (1, 2):  # the second time the device has seen both pieces before
+    for number in (1, 2):  # the second time the device already knows both pieces
         pieces[0][:] = number
         _ask(library(), "clEnqueueCopyBuffer", context.queue, memories[0].handle, memories[1].handle, 0, 0, count, 0, None, None)
         _ask(library(), "clFinish", context.queue)

@@ -1,5 +1,5 @@
-# One call of the header: its params from keywords, and what must live as long as it.
-# Structs inside others whose fields are keywords, too.
+# One call of the header: its params from keywords, and the objects that must live as long as the
+# call. PARTS are structs inside others whose fields are keywords, too.
 PARTS = ("clattn_score", "clattn_kv", "clattn_attention_params", "clattn_attention_backward_params", "clattn_layer_params")
 INTEGERS = {"int": c.c_int, "unsigned": c.c_uint, "size_t": c.c_size_t, "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64,
             "uint64_t": c.c_uint64}
@@ -9,7 +9,8 @@ PROGRESS = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_double)
 
 
 def _fields(struct):
-    """What may be a keyword of a call with these params, and the part of them where it is."""
+    """Return the possible keywords of a call with these params, and the part of the params that has
+    each."""
     found, flat = {}, PARTS + ("clattn_rope",) * isinstance(struct, clattn_rope_params)
     for name, word in struct.words.items():
         found[name] = struct
@@ -20,7 +21,8 @@ def _fields(struct):
 
 @functools.cache
 def _annotation(struct, name):
-    """What Python takes for a field, as a type; None: it is for C alone. A Tensor is an array or a Buffer."""
+    """Return the Python type of a field; None: the field is only for C. A Tensor is an array or a
+    Buffer."""
     word = struct.words[name]
     if name in struct.host_lengths.values():
         return None
@@ -40,7 +42,7 @@ def _annotation(struct, name):
 
 
 def _described(struct, name, call):
-    """A line of help on a field of a call: its type and its text."""
+    """Return the help text for a field of a call: its type and its description."""
     kind = _annotation(struct, name).replace("str | bytes | PathLike", "path" if "path" in name or "dir" in name else "str")
     kind = "dict" if kind in HEADER else kind[8:-7].replace("', '", "' | '") if kind.startswith("Literal") else kind
     text = f"{name}: {kind}; {_about(struct, name, call)}"
@@ -49,19 +51,20 @@ def _described(struct, name, call):
 
 @functools.cache
 def _keywords(kind):
-    """The keywords of a call with these params in the order of help(), each with the struct that it is a field of."""
+    """Return the keywords of a call with these params, in the order of help(), each with its
+    struct."""
     found = {name: type(part) for name, part in _fields(kind()).items() if _annotation(type(part), name)}
     return {name: found[name] for name in sorted(found, key=lambda name: _PLACES.get(name, len(_PLACES)))}
 
 
 @functools.cache
 def _all_keywords():
-    """The fields of all calls, and the arguments that are no fields."""
+    """Return the fields of all calls, and the arguments that are no fields."""
     return {"axes", "shape", "kv_heads"}.union(*(_fields(kind()) for name, kind in HEADER.items() if name.endswith("_params")))
 
 
 def _refuse_strangers(kind, given):
-    """Refuse a keyword that no call has, before anything else is said of the call."""
+    """Refuse a keyword that no call has, before other errors of the call."""
     known = _all_keywords()
     for name in given:
         if name not in known:
@@ -69,7 +72,8 @@ def _refuse_strangers(kind, given):
 
 
 class Packed:
-    """Weights packed for a device, by linear_pack: packed= of linear, packed_wq= and so on of a layer, beside the weights."""
+    """Weights packed for a device by linear_pack. Pass it as packed= of linear, or packed_wq= and
+    so on of a layer, with the weights."""
 
     def __init__(self, struct, memory):
         self._struct, self._memory = struct, memory
@@ -79,15 +83,17 @@ class Packed:
 
 
 class _Call:
-    """`sizes` says how long host arrays are; `written` names the tensors that the call writes into, which then are Buffers; one that
-    only plans copies nothing."""
+    """One call of the library.
+
+    `sizes` has the lengths of host arrays. `written` names the tensors that the call writes, which
+    must be Buffers. A call that is only planned copies nothing."""
 
     def __init__(self, context, params, sizes=None, written=(), planned=False):
         self.context, self.params, self.sizes, self.written, self.planned = context, params, sizes or {}, written, planned
         self.kept, self.results, self.failed, self.sized, self.mods = [], [], [], (), {}
 
     def known(self, name, value):
-        """A numpy array of a type that tensors have."""
+        """Convert to a numpy array of a type that tensors have."""
         array = _array(name, value)
         _suits(name, array.dtype)
         if name in I32 or (array.dtype.kind in "iu" and array.dtype.itemsize > 1) or (array.dtype == np.uint8 and "mask" not in name):
@@ -124,7 +130,7 @@ class _Call:
         return self.view(_Memory.copy(self.context, dense, CL_MEM_READ_ONLY), word, array.shape)
 
     def result(self, name, given, shape, dtype, device):
-        """Where a result goes: into what was given, a Buffer or an array, or into a new one."""
+        """Return the view of a result: in the Buffer or array that was passed, or in a new one."""
         if isinstance(given, (Buffer, np.ndarray)):
             if tuple(given.shape) != tuple(shape):
                 raise ValueError(f"{name}: shape {tuple(given.shape)} was given, {tuple(shape)} is wanted")
@@ -142,12 +148,13 @@ class _Call:
         else:
             kind = STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype)
             array = np.empty(shape, kind)
-            memory = _Memory.zeros(self.context, array.nbytes)  # rows that a call leaves alone are zero
+            # The call may leave rows unwritten, which are then zero.
+            memory = _Memory.zeros(self.context, array.nbytes)
         self.results.append((array, memory))
         return self.view(memory, word, shape)
 
     def put(self, struct, name, value):
-        """Set a field of the header's from what Python has of it."""
+        """Set a field of a struct from a Python value."""
         word, kind = struct.words[name], struct.kinds[name]
         if word == "clattn_tensor":
             value = self.tensor(name, value)
@@ -160,7 +167,7 @@ class _Call:
             value = kind(*(clattn_tensor() if x is None else self.tensor(f"{name}[{at}]", x) for at, x in enumerate(value)))
         elif word in HOST:
             letter, sizes = struct.host_lengths[name], self.sizes
-            if letter in struct.words:  # the length is a field of the struct
+            if letter in struct.words:  # the length is a field of the same struct
                 sizes = {letter: np.size(value)}
                 setattr(struct, letter, np.size(value))
             array = _host(name, value, HOST[word], letter, sizes)
@@ -209,13 +216,13 @@ class _Call:
         setattr(struct, name, value)
 
     def progress(self, function):
-        failed = self.failed  # the function must not hold the call, which holds it
+        failed = self.failed  # the function must not refer to the call, which refers to it
 
         def tell(_user, done):
             try:
                 answer = function(done)
                 return answer or not isinstance(answer, (bool, np.bool_))
-            except BaseException as error:  # it is raised again behind the call, which it cancels
+            except BaseException as error:  # cancels the call, which then raises it again
                 failed.append(error)
                 return False
         told = PROGRESS(tell)
@@ -224,7 +231,8 @@ class _Call:
         return c.addressof(struct)
 
     def options(self, struct, given):
-        """Set fields of the struct, or of its parts, by their names; answers where each field is."""
+        """Set fields of the struct, or of its parts, by name. Returns the part that has each
+        field."""
         fields, turned = _fields(struct), set()
         for name, value in given.items():
             if name not in fields:
@@ -249,7 +257,7 @@ class _Call:
         return fields
 
     def run(self, function, *arguments):
-        """Enqueue it, and wait for what goes to the host alone."""
+        """Call a function of the library, and raise an Error if it fails."""
         status = getattr(library(), function)(self.context.handle, *arguments)
         if self.failed:
             raise self.failed[0]
@@ -265,7 +273,8 @@ class _Call:
                 raise ValueError("a call that is recorded writes into Buffers: give it Buffers")
         self.run(function, queue, c.byref(self.params), 0, None, None)
         if self.context._recorded:
-            self.context._recorded.kept += self.kept  # memory of numpy's or torch's, which a Buffer may lie over
+            # A Buffer may be over memory of numpy or torch.
+            self.context._recorded.kept += self.kept
         for array, memory in self.results:
             if memory is not None and array.size:
                 dense = array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)
@@ -292,18 +301,18 @@ _PYTHON = {r"\band\b": "'and' is &&", r"\bor\b": "'or' is ||", r"\bnot\b": "'not
 
 
 def _words_of_python(text):
-    """The OpenCL C for what an expression that was refused has of Python."""
+    """Return the OpenCL C for Python words in a refused expression."""
     said = [says for word, says in _PYTHON.items() if text and re.search(word, text.decode(errors="replace"))]
     return f"; in OpenCL C {', '.join(said)}" if said else ""
 
 
-# Texts that mean one thing in Python and another one in OpenCL C.
+# Texts that have one meaning in Python and another one in OpenCL C.
 _CHAIN = re.compile(r"(?<![<>])[<>]=?(?![<>=])[^<>&|?:()!=,/]+(?<![<>])[<>]=?(?![<>=])")
 _FLOOR = re.compile(r"[\w)]\s*//[^\n]*(==|!=|[<>]|&&|\|\||[-+*?])")
 
 
 def _warn_of_python(name, text):
-    """Warn of what compiles and has another value than in Python."""
+    """Warn of an expression that compiles, but has another value than in Python."""
     text = re.sub(r"/\*.*?\*/", " ", text.decode(errors="replace"), flags=re.S)
     says = "// begins a comment: whole numbers are divided by /" if _FLOOR.search(text) else \
         "a <= b <= c compares the result of a <= b with c: use a <= b && b <= c" \

@@ -1,9 +1,11 @@
-# A context, which does the calls, and recordings of them.
+# A context, which runs the calls, and its recordings.
 _contexts = weakref.WeakSet()
 
 
 def _chosen(device, count):
-    """The number of a device, found from its number, "gpu", "cpu", or a part of one name; None: from CLATTN_DEVICE, else 0."""
+    """Return a device's number for a number, "gpu", "cpu", or a part of one device's name.
+
+    None means the environment variable CLATTN_DEVICE, and without it device 0."""
     said = "device"
     if device is None:
         device, said = os.environ.get("CLATTN_DEVICE") or 0, "CLATTN_DEVICE"
@@ -26,7 +28,8 @@ def _chosen(device, count):
 
 
 class Recording(_Closed):
-    """A recorded step, made by Context.record(). Calling it enqueues its launches on the queue of the context."""
+    """A recorded step, made by Context.record(). Calling it enqueues its launches on the context's
+    queue."""
 
     def __init__(self, context, handle):
         self.context, self.handle, self.kept, self._count = context, handle, [], None
@@ -49,7 +52,9 @@ class Recording(_Closed):
             return lib.clattn_recording_launches(self.handle)
 
     def fuse(self):
-        """Combine its launches into as few as the device allows, and return the recording. This takes seconds the first time."""
+        """Combine its launches into as few as the device allows. Returns the recording.
+
+        The first time needs seconds."""
         with self._use() as lib:
             status = lib.clattn_recording_fuse(self.handle)
             if status != CLATTN_OK:
@@ -65,9 +70,9 @@ class Recording(_Closed):
             _ask(lib, "clFlush", self.context.queue)
 
     def close(self):
-        """Finish its calls, and give its memory back."""
+        """Wait for its calls, and release its memory."""
         if self.context._pid != os.getpid():
-            return  # a child of fork has no threads of the driver's
+            return  # a child of fork has no threads of the driver
         with self.context._lock:
             if self.context._recorded is self:
                 raise ValueError("a recording is not closed inside its own `with`")
@@ -78,7 +83,8 @@ class Recording(_Closed):
 
 
 class _Use:
-    """Context._use(). Each call passes here, and a class costs half of a generator's time."""
+    """The result of Context._use(). Each call uses it; this class is twice as fast as a
+    generator."""
     __slots__ = ("_context",)
 
     def __init__(self, context):
@@ -99,17 +105,23 @@ class _Use:
 
 
 class Context(_Closed):
-    """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), "gpu", "cpu", or a part of a name
-    that one device alone has. None is the device that the environment variable CLATTN_DEVICE names in the same way, else the first.
-    A Context closes at the end of a `with`, by close(), by the garbage collector, and when Python ends. Calls of several threads
-    wait for one another."""
+    """A device with its compiled kernels and an in-order queue. Calls of several threads wait for
+    one another.
+
+        device   its number among devices(), "gpu", "cpu", or a part of a name that only one device
+                 has; None: the device that the environment variable CLATTN_DEVICE names in the
+                 same way, else the first
+
+    A Context closes at the end of a `with`, by close(), by the garbage collector, and when Python
+    ends."""
     handle = queue = _name = None
 
     def __init__(self, device=None, **options):
         self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
         self._recordings, self._recorded = weakref.WeakSet(), None
-        self._placed = {}  # what _in_place found
-        with _lock:  # of PoCL 3.1 the first question starts it, and two at once end the process
+        self._placed = {}  # results of _in_place
+        # The first query starts PoCL 3.1. Two at once would crash the process.
+        with _lock:
             self._create(device, options)
 
     def _create(self, device, options):
@@ -132,22 +144,25 @@ class Context(_Closed):
         _contexts.add(self)
 
     def _use(self):
-        """The context for this thread alone, and open."""
+        """Return a context manager that holds the open context for this thread alone."""
         return _Use(self)
 
     def close(self):
-        """Finish its calls, keep its kernels, and give all back. Its Buffers may live on, but not be used."""
+        """Wait for its calls, save its kernels, and release everything. Its Buffers may live on,
+        but cannot be used."""
         if self._pid != os.getpid():
-            return  # a child of fork has no threads of the driver's, and nothing of this is its own
+            # A child of fork has no threads of the driver, and owns nothing of this.
+            return
         while True:
             for group in list(self._groups):
                 group.close()
             with self._lock:
-                if not any(group.handle for group in self._groups):  # none was made meanwhile
+                # No new group was made meanwhile.
+                if not any(group.handle for group in self._groups):
                     return self._end()
 
     def _end(self):
-        """Give all back: within the lock."""
+        """Release everything. The caller holds the lock."""
         if self._depth:
             raise ValueError("a context is not closed from inside a call of its own, such as by its progress")
         if self.queue:
@@ -161,7 +176,7 @@ class Context(_Closed):
         self._log.warn()
 
     def _named(self):
-        """The name and driver of the device, and whether the context is closed."""
+        """Return the name and driver of the device, and whether the context is closed."""
         return f"{self._name or 'no device'}{'' if self.handle else ', closed'}"
 
     def __repr__(self):
@@ -169,10 +184,13 @@ class Context(_Closed):
 
     @contextlib.contextmanager
     def record(self):
-        """Record a step: within `with context.record() as step:` the calls of this context do not run. step() then runs them, without
-        checks and planning, as often as it is called. Tensors and lengths that change between runs are Buffers, which the caller writes
-        (lengths: kv_lengths_device with cu_seqlens_q_device). Numbers and arrays keep their values. Results are Buffers, which each run
-        writes. Other threads wait until the `with` ends."""
+        """Record a step: the calls of this context do not run within `with context.record() as
+        step:`.
+
+        step() runs the calls, without checks and planning. Numbers and arrays keep their values.
+        Tensors and lengths that change must be Buffers, which the caller writes (lengths:
+        kv_lengths_device with cu_seqlens_q_device). Results are Buffers. Other threads wait until
+        the `with` ends."""
         with self._use() as lib:
             made = c.c_void_p()
             status = lib.clattn_recording_begin(self.handle, self.queue, c.byref(made))
@@ -193,7 +211,7 @@ class Context(_Closed):
                 raise
 
     def _prepared(self, form, given, planned=False):
-        """A call whose params are filled: within _use()."""
+        """Return a call with filled params. The caller is within _use()."""
         given = dict(given)
         _refuse_strangers(_TAKES[form], given)
         form = form(given)
@@ -211,28 +229,38 @@ class Context(_Closed):
         return found[0] if len(found) == 1 else tuple(found)
 
     def attention(self, q, k, v, *, out=None, lse=False, weights=False, scores=None, **options):
-        """Attention. Returns out [B, H, Nq, Dv] of q's type, and after it what lse, weights and scores ask for, in that order. Results are
-        Buffers where q is one, else arrays. A new result is zero in rows that the call does not write, such as those past q_lengths."""
+        """Compute attention. Returns out [B, H, Nq, Dv] of q's type, followed by lse, weights and
+        scores if requested.
+
+        Results are Buffers if q is a Buffer, else arrays. A new result is zero in rows that the
+        call does not write, such as those past q_lengths."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "weights": weights, "scores": scores, **options}
         return self._run("clattn_attention_enqueue", _attention, given)
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
-        """Gradients of attention(): dq, dk and dv, of the types of q, k and v. dbias, dsinks, dalibi_slopes and dhead_scales follow where
-        they are True. out and lse are the results of attention(..., lse=True), whose other keywords are repeated here."""
+        """Compute the gradients of attention(). Returns dq, dk and dv, of the types of q, k and v.
+
+        If dbias, dsinks, dalibi_slopes and dhead_scales are True, these gradients follow. out and
+        lse are the results of attention(..., lse=True). The keywords of that call are repeated
+        here."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **({} if dlse is None else {"dlse": dlse}), **options}
         return self._run("clattn_attention_backward_enqueue", _backward, given)
 
     def layer(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, lse=False, weights=False, scores=None, **options):
-        """An attention layer with its projections. Returns out [B, Nq, Mo] of x's type, and after it what lse, weights and scores ask
-        for. With k and v, made by layer_kv(), wk and wv are left out. With append=True k and v are caches, and the keys and values of x
-        are appended."""
+        """Compute an attention layer with its projections.
+
+        Returns out [B, Nq, Mo] of x's type, followed by lse, weights and scores if requested. With
+        k and v, made by layer_kv(), wk and wv are left out. With append=True k and v are caches,
+        and the keys and values of x are appended."""
         given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, "lse": lse, "weights": weights,
                  "scores": scores, **options}
         return self._run("clattn_layer_enqueue", _layer, given)
 
     def layer_forward(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, kept=None, **options):
-        """layer() of a training step. Returns out and a Buffer `kept`, which layer_backward() with the same arguments takes. `kept` of an
-        earlier step is written again. Everything between the projections and attention is float32."""
+        """Compute layer() in a training step. Returns out and a Buffer `kept`.
+
+        layer_backward() with the same arguments uses `kept`. Passing the `kept` of an earlier step
+        writes it again. Everything between the projections and attention is float32."""
         given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, **options}
         with self._use():
             if kept is None:
@@ -243,31 +271,40 @@ class Context(_Closed):
             return tuple(self._prepared(_layer_forward, given).enqueue("clattn_layer_forward_enqueue"))
 
     def layer_backward(self, x, dout, *, wq, wo, heads, wk=None, wv=None, **options):
-        """Gradients of layer() with the same keywords: a dictionary with dx, dy and the gradients of all weights, biases and norms that are
-        passed, each named d and the argument's name. dbias, dsinks, dalibi_slopes and dhead_scales are there where they are True."""
+        """Compute the gradients of layer() with the same keywords.
+
+        Returns a dictionary with dx, dy and the gradients of all weights, biases and norms that are
+        passed. Their names are d and the argument's name. dbias, dsinks, dalibi_slopes and
+        dhead_scales are included if they are True."""
         given = {"x": x, "dout": dout, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, **options}
         with self._use():
             call = self._prepared(_layer_backward, given)
             return dict(zip(call.results_named, call.enqueue("clattn_layer_backward_enqueue")))
 
     def layer_kv(self, y, *, wk, wv, kv_heads, k=None, v=None, **options):
-        """Keys and values of a layer: k [B, Hkv, Nkv, D] and v [B, Hkv, Nkv, Dv] of y's type."""
+        """Compute keys and values of a layer: k [B, Hkv, Nkv, D] and v [B, Hkv, Nkv, Dv] of y's
+        type."""
         given = {"y": y, "wk": wk, "wv": wv, "kv_heads": kv_heads, "k": k, "v": v, **options}
         return self._run("clattn_layer_kv_enqueue", _layer_kv, given)
 
     def linear(self, x, w, *, out=None, **options):
-        """A projection, x w^T + b: [B, N, K] by [M, K] is [B, N, M], of x's type. x, out and residual may have two axes or one."""
+        """Compute a projection, x w^T + b: [B, N, K] by [M, K] is [B, N, M], of x's type.
+
+        x, out and residual may also have two axes or one."""
         x = x if isinstance(x, Buffer) else _array("x", x)
         found = self._run("clattn_linear_enqueue", _linear, {"x": x, "w": w, "out": out, **options})
         return out if isinstance(out, (Buffer, np.ndarray)) else found[(0,) * max(3 - x.ndim, 0)]
 
     def linear_backward(self, dout, *, x=None, w=None, **options):
-        """Gradients of a plain projection: dx [B, N, K] where w is passed, dw [M, K] where x is passed, and db [M]."""
+        """Compute the gradients of a plain projection.
+
+        Returns dx [B, N, K] if w is passed, dw [M, K] if x is passed, and db [M]."""
         given = {"dout": dout, **({} if x is None else {"x": x}), **({} if w is None else {"w": w}), **options}
         return self._run("clattn_linear_backward_enqueue", _linear_backward, given)
 
     def linear_pack(self, w, *, precision="exact"):
-        """Pack weights for this device. Returns a Packed, which has no effect where no kernel of the device is faster with it."""
+        """Pack weights for this device. The Packed has no effect if no kernel of the device is
+        faster with it."""
         with self._use():
             if self._recorded:
                 raise ValueError("linear_pack is not recorded: weights are packed before")
@@ -281,61 +318,82 @@ class Context(_Closed):
             return Packed(made, memory)
 
     def rope(self, x, *, y=None, **options):
-        """Apply rotary position embedding (RoPE) to x [B, H, N, D]. Returns y of x's type; y=x, a Buffer, works in place."""
+        """Apply rotary position embedding (RoPE) to x [B, H, N, D]. Returns y of x's type.
+
+        With y=x, a Buffer, it works in place."""
         return self._run("clattn_rope_enqueue", _rope, {"x": x, "y": y, **options})
 
     def hadamard(self, x, *, y=None, **options):
-        """Multiply rows of x [B, H, N, D] by the normalised Hadamard matrix, its own inverse. Returns y; y=x, a Buffer, works in place."""
+        """Multiply rows of x [B, H, N, D] by the normalised Hadamard matrix, which is its own
+        inverse.
+
+        Returns y; y=x, a Buffer, works in place."""
         return self._run("clattn_hadamard_enqueue", _hadamard, {"x": x, "y": y, **options})
 
     def append(self, k_new=None, v_new=None, *, k=None, v=None, **options):
-        """Append new rows [B, Hkv, n, D] to the caches k and v [B, Hkv, capacity, D], which are Buffers."""
+        """Append new rows [B, Hkv, n, D] to the caches k and v [B, Hkv, capacity, D], which are
+        Buffers."""
         self._run("clattn_append_enqueue", _append, {"k_new": k_new, "v_new": v_new, "k": k, "v": v, **options})
 
     def shift(self, k, *, rope, **options):
-        """Move stored keys [B, Hkv, N, D], a Buffer, by delta or deltas positions, in place. `rope` is the rotary embedding of the keys."""
+        """Move stored keys [B, Hkv, N, D], a Buffer, by delta or deltas positions, in place. `rope`
+        is the keys' RoPE."""
         self._run("clattn_shift_enqueue", _shift, {"k": k, "rope": rope, **options})
 
     def merge(self, out_a, lse_a, out_b, lse_b, **options):
-        """Merge two results of attention over disjoint keys. Returns (out, lse). Buffers out_a and lse_a are written in place."""
+        """Merge two results of attention over disjoint keys. Returns (out, lse). Buffers out_a and
+        lse_a are written in place."""
         given = {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b, **options}
         return self._run("clattn_merge_enqueue", _merge, given) or (out_a, lse_a)
 
     def block_mask(self, q, k, v=None, *, block_mask=None, axes=None, **options):
-        """The block mask of mask and mask_mod for attention(): uint8 [B, H, ceil(Nq / 64), ceil(Nkv / 64)]. `axes` are its first two sizes,
-        (B or 1, H or 1). Only the shapes of q, k and v are used."""
+        """Compute the block mask of mask and mask_mod for attention().
+
+        Returns uint8 [B, H, ceil(Nq / 64), ceil(Nkv / 64)]. `axes` are its first two sizes, (B or
+        1, H or 1). Only the shapes of q, k and v are used."""
         return self._run("clattn_block_mask_enqueue", _block_mask,
             {"q": q, "k": k, "v": v, "block_mask": block_mask, "axes": axes, **options})
 
     def dropout_mask(self, shape, *, dropout, dropout_seed=0, mask=None, **options):
-        """The weights that dropout keeps: bool [B, H, Nq, Nkv] = shape."""
+        """Return the weights that dropout keeps: bool [B, H, Nq, Nkv] = shape."""
         given = {"shape": shape, "dropout": dropout, "dropout_seed": dropout_seed, "mask": mask, **options}
         return self._run("clattn_dropout_mask_enqueue", _dropout_mask, given)
 
     def norm(self, x, *, residual=None, sum=None, out=None, **options):
-        """RMSNorm, or LayerNorm with kind="layer", of x [B, N, M] or of x + residual. Returns out; with sum=True (out, x + residual)."""
+        """Compute RMSNorm, or LayerNorm with kind="layer", of x [B, N, M] or of x + residual.
+
+        Returns out; with sum=True (out, x + residual)."""
         return self._run("clattn_norm_enqueue", _norm, {"x": x, "residual": residual, "sum": sum, "out": out, **options})
 
     def activation(self, x, activation, *, up=None, out=None, **options):
-        """The activation of x [B, N, M], times up: "silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu_squared", "sigmoid" or "none"."""
+        """Compute the activation of x [B, N, M], times up.
+
+        The activations are "silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu_squared",
+        "sigmoid" and "none"."""
         given = {"x": x, "activation": activation, "up": up, "out": out, **options}
         return self._run("clattn_activation_enqueue", _activate, given)
 
     def embedding(self, ids, table, *, scale=0.0, out=None, **options):
-        """Look up rows of a table [V, M] by ids [B, N]. Returns [B, N, M], times scale. An id outside the table gives zeros."""
+        """Look up rows of a table [V, M] by ids [B, N]. Returns [B, N, M], times scale. An id
+        outside the table returns zeros."""
         return self._run("clattn_embedding_enqueue", _embedding, {"ids": ids, "table": table, "scale": scale, "out": out, **options})
 
     def argmax(self, x, *, lengths=None, out=None, **options):
-        """Index of the greatest number of each row of x [B, N, V]: int32 [B, N]. The first of equals counts, and NaN is the greatest."""
+        """Return the index of the greatest number of each row of x [B, N, V]: int32 [B, N].
+
+        The first of equal numbers counts, and NaN is the greatest."""
         return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "lengths": lengths, "out": out, **options})
 
     def sample(self, x, *, temperature=1.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, out=None, **options):
-        """Sample indices int32 [B, N] from softmax(x / temperature) of logits x [B, N, V], limited by top_k, top_p and min_p."""
+        """Sample indices int32 [B, N] from softmax(x / temperature) of logits x [B, N, V].
+
+        top_k, top_p and min_p limit the choice."""
         given = {"x": x, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed, "out": out, **options}
         return self._run("clattn_sample_enqueue", _sample, given)
 
     def measure(self):
-        """Measure what plans ask of the device: seconds. cache_dir keeps the answers."""
+        """Measure what plans need to know about the device. This needs seconds. cache_dir stores
+        the answers."""
         with self._use():
             _Call(self, None).run("clattn_context_measure")
 
@@ -347,45 +405,49 @@ class Context(_Closed):
         return [_facts(x) for x in found]
 
     def engines(self):
-        """The instructions that the device was probed for: a list of dictionaries."""
+        """Return the instructions that the device was probed for: a list of dictionaries."""
         with self._use():
             return self._listed("clattn_context_engines", clattn_engine)
 
     def unfit(self):
-        """The kernels that the driver refused, and that this context avoids: a list of dictionaries."""
+        """Return the kernels that the driver refused and that this context avoids: a list of
+        dictionaries."""
         with self._use():
             return self._listed("clattn_context_unfit", clattn_unfit)
 
     def features(self):
-        """The features of the build and of this context: a dictionary."""
+        """Return the features of the build and of this context: a dictionary."""
         with self._use():
             found = clattn_features()
             _Call(self, None).run("clattn_features_get", c.byref(found))
             return _facts(found)
 
     def stats(self):
-        """The number of programs that were built, and that came from cache_dir: a dictionary."""
+        """Return a dictionary of statistics: programs built, and programs loaded from cache_dir."""
         with self._use() as lib:
             found = clattn_context_stats()
             lib.clattn_context_get_stats(self.handle, c.byref(found))
             return _facts(found)
 
     def capabilities(self):
-        """What the driver reports of the device: a dictionary."""
+        """Return what the driver reports about the device: a dictionary."""
         with self._use() as lib:
             return _facts(clattn_capabilities.from_address(lib.clattn_context_capabilities(self.handle)))
 
     def save_kernels(self):
-        """Write compiled kernels to cache_dir now. close() does it, too."""
+        """Write compiled kernels to cache_dir now. close() does it as well."""
         with self._use() as lib:
             lib.clFinish(self.queue)
             lib.clattn_context_save_kernels(self.handle)
 
 
 def device_survey(cache_dir, device=None, resume=False, engines=0):
-    """Try what may end the process on a driver that is not known: inline assembly, matrix instructions, first builds. Call it in a child
-    process of your own: again with resume=True while the child ends by a signal. cache_dir keeps the answers for later contexts.
-    `device` is as in Context, `engines` as there."""
+    """Try what may crash the process on an unknown driver: inline assembly, matrix instructions,
+    first builds.
+
+    Call it in a child process of your own, and again with resume=True while the child ends by a
+    signal. cache_dir stores the answers for later contexts. `device` and `engines` have the same
+    meaning as in Context."""
     log = _Log()
     listed = _devices(log)
     if not listed:

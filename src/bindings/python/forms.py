@@ -1,15 +1,17 @@
-# The calls: what each is given, and the shapes of its results.
+# The calls: their arguments, and the shapes of their results.
 _Form = collections.namedtuple("_Form", "params sizes main outputs written sized", defaults=((), (), ()))
 
 
 def _given(g, name, axes, others=()):
-    """A tensor that sizes come from: a Buffer or an array, with as many axes as the words say."""
+    """Return the tensor from which sizes are derived: a Buffer or an array with the axes that
+    `axes` shows."""
     value = g.get(name)
     if value is None:
         raise ValueError(f"{name}: an array or a Buffer {axes} is needed")
     if not isinstance(value, Buffer):
         value = g[name] = _array(name, value)
-        if value.dtype.kind == "f" or name in ("q", "x", "dout"):  # results have its type; of others the call itself asks
+        # Results have its type. The call itself checks the types of other tensors.
+        if value.dtype.kind == "f" or name in ("q", "x", "dout"):
             _suits(name, value.dtype)
     if value.ndim != axes.count(",") + 1:
         fewer = axes.startswith("[B, H") and value.ndim == 3
@@ -19,7 +21,7 @@ def _given(g, name, axes, others=()):
 
 
 def _width(name, x):
-    """Numbers of a row, which may lie in blocks."""
+    """Return how many numbers a row has, which may be stored in blocks."""
     return x.shape[-1] * library().clattn_type_numbers(STORAGE[_type(name, x.dtype)][0])
 
 
@@ -28,7 +30,8 @@ def _sizes(batch, heads=None):
 
 
 def _longest(g, table, bound):
-    """What no sequence exceeds: the bound, or what the array in host memory says."""
+    """Return an upper bound for the sequences' lengths: the given bound, or the longest in the host
+    array."""
     if g.get(bound):
         return _number(bound, g[bound], c.c_int32)
     ends = _array(table, g[table]) if g.get(table) is not None else np.zeros(1)
@@ -36,7 +39,8 @@ def _longest(g, table, bound):
 
 
 def _ragged(g, batch, rows, own, packed):
-    """Batch items, rows of the longest and keys of the longest, which are the tensors' own where no batch is ragged."""
+    """Return the batch size, and the rows and keys of the longest item. A batch that is not ragged
+    has those of its tensors."""
     table = g.get("cu_seqlens_q") if g.get("cu_seqlens_q") is not None else g.get("cu_seqlens_q_device")
     if table is None:
         return batch, rows, own
@@ -46,12 +50,13 @@ def _ragged(g, batch, rows, own, packed):
     if packed:
         own = _longest(g, "cu_seqlens_kv", "max_kv")
     if any(g.get(name) is not None and g.get(name) is not False for name in ("weights", "scores")):
-        g.update({"max_q": rows, **({"max_kv": own} if packed else {})})  # so that their shapes do not hang on lengths
+        # The shapes of these results must not depend on lengths.
+        g.update({"max_q": rows, **({"max_kv": own} if packed else {})})
     return _number("sequences", g["sequences"], c.c_int32), rows, own
 
 
 def _keys(g, own):
-    """Nkv: of pages, or of past and own rows."""
+    """Return Nkv: the keys of pages, or of the past and the call's own."""
     if g.get("block_table") is not None:
         table = g["block_table"]
         return (np.shape(table)[1] if np.ndim(table) == 2 else 0) * _number("page_size", g.get("page_size") or 0, c.c_int32)
@@ -59,7 +64,8 @@ def _keys(g, own):
 
 
 def _out(g, name, shape, dtype):
-    """A result that there always is: into an array or a Buffer, or new, of the type that is given or of this one."""
+    """Describe a result that always exists: in an array or Buffer that was passed, or a new one of
+    the given or default type."""
     given = g.pop(name, None)
     if given is None or isinstance(given, (Buffer, np.ndarray)):
         return name, shape, dtype, given
@@ -67,7 +73,8 @@ def _out(g, name, shape, dtype):
 
 
 def _extras(g, rows, taps):
-    """lse, weights and scores as they are asked for: by True, a type, a tap's word, or by what they go into."""
+    """Describe the requested lse, weights and scores. A request is True, a type, a tap's word, or
+    where to store the result."""
     found = []
     for name, shape in (("lse", rows), ("weights", taps), ("scores", taps)):
         given, dtype = g.pop(name, None), "float32"
@@ -88,7 +95,8 @@ def _extras(g, rows, taps):
 
 
 def _heads(g):
-    """q, v, batch items, rows and keys of an attention call. Everything that is found is put into `g`."""
+    """Return q, v, batch size, rows and keys of an attention call. Derived arguments are stored in
+    `g`."""
     q, k, v = (_given(g, *x) for x in (("q", "[B, H, Nq, D]"), ("k", "[B, Hkv, Nkv, D]"), ("v", "[B, Hkv, Nkv, Dv]")))
     packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
     return q, v, *_ragged(g, q.shape[0], q.shape[2], k.shape[2], packed)
@@ -102,13 +110,14 @@ def _attention(g):
     return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * appends)
 
 
-# Gradients: their names, those of what they are gradients of, and whether they are asked for where nothing is said.
+# Gradients: the name, the tensor, and whether the gradient is computed by default.
 _GRADIENTS = (("dq", "q", True), ("dk", "k", True), ("dv", "v", True), ("dbias", "bias", False), ("dsinks", "sinks", False),
               ("dalibi_slopes", "alibi_slopes", False), ("dhead_scales", "head_scales", False))
 
 
 def _asked_gradients(g, gradients, heads):
-    """Those that are asked for: by default, by True, by a type, or by what they go into."""
+    """Describe the requested gradients. A request is the default, True, a type, or where to store
+    the gradient."""
     outputs = []
     for name, of, asked in gradients:
         given, there = g.pop(name, None), g.get(of) is not None
@@ -125,7 +134,7 @@ def _asked_gradients(g, gradients, heads):
 
 
 def _refuse_results(g, names, function):
-    """Results of a forward call that its gradients do not have; False is none."""
+    """Refuse results of a forward call that its gradients do not have. False means no result."""
     for name in names:
         given = g.pop(name, None)
         if given is not None and given is not False:
@@ -139,7 +148,8 @@ def _backward(g):
 
 
 def _layer_heads(g):
-    """x, wo, batch items, heads, rows and keys of a layer. Everything that is found is put into `g`."""
+    """Return x, wo, batch size, heads, rows and keys of a layer. Derived arguments are stored in
+    `g`."""
     x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g.get("heads"), c.c_int32)
     source = _given(g, "k", "[B, Hkv, Nkv, D]").shape[2] if g.get("k") is not None else \
         _given(g, "y", "[B, Nkv, My]").shape[1] if g.get("y") is not None else x.shape[1]
@@ -156,7 +166,7 @@ def _layer(g):
     return _Form(clattn_layer_params(), _sizes(batch, heads), x, outputs, written)
 
 
-# Those of a layer, likewise; of the others whether there is something to be the gradient of decides.
+# The same for a layer. None: by default a gradient is computed if its tensor is passed.
 _LAYER_GRADIENTS = tuple((f"d{of}", of, None) for of in ("x", "y", "wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo", "q_norm", "k_norm",
                                                          "w_gate", "b_gate")) + _GRADIENTS[3:]
 
@@ -169,7 +179,7 @@ def _layer_forward(g):
 
 def _layer_backward(g):
     _refuse_results(g, ("lse", "weights", "scores"), "layer_backward")
-    g.pop("out", None)  # of layer(), which the gradients do not need
+    g.pop("out", None)  # layer()'s result, which the gradients do not need
     _, _, batch, heads, _, _ = _layer_heads(g)
     dout = _given(g, "dout", "[B, Nq, Mo]")
     return _Form(clattn_layer_backward_params(), _sizes(batch, heads), dout, _asked_gradients(g, _LAYER_GRADIENTS, heads))
@@ -177,7 +187,8 @@ def _layer_backward(g):
 
 def _linear(g):
     x = g.get("x") if isinstance(g.get("x"), Buffer) or g.get("x") is None else _array("x", g["x"])
-    if x is not None and x.ndim in (1, 2):  # without batch items, or of one row: so are the others then
+    # x without batch axis, or a single row: out and residual then have the same axes.
+    if x is not None and x.ndim in (1, 2):
         into = (None,) * (3 - x.ndim)
         g.update({"x": x[into], **{name: g[name][into] for name in ("out", "residual") if isinstance(g.get(name), (Buffer, np.ndarray))}})
     x, w = _given(g, "x", "[B, N, K]"), _given(g, "w", "[M, K]")

@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Write clattn.py: the parts one behind the other, with the structs, enums and functions of the public header at the mark of the first.
-    generate.py OUT LIBRARY INSTALLED LIBDIR BINDIR PART.py... HEADER...    the folders where module, library and program will lie
-Reads what the header uses of C, and refuses what it does not know, as it does an array in host memory whose comment does not begin
-with its length, such as [B]: the module compares lengths. tests/python/check_python.py compares the result with a C compiler."""
+"""Write clattn.py: the parts in order, with the public header's structs, enums and functions at the
+first part's mark.
+
+    generate.py OUT LIBRARY INSTALLED LIBDIR BINDIR PART.py... HEADER...
+
+INSTALLED, LIBDIR and BINDIR are the folders of the installed module, library and program. The
+script understands only the C that the header uses, and rejects the rest. The comment of an array in
+host memory must begin with its length, such as [B], because the module compares lengths.
+tests/python/check_python.py compares the result with a C compiler's view."""
 import os
 import re
 import sys
@@ -57,7 +62,7 @@ class Header:
         raise SystemExit(f"generate.py: {where}: the type {name} is not known")
 
     def fields(self, struct, line):
-        """(name, ctypes type, what a caller gives: the header's word) of a declaration, which may name several."""
+        """Return (name, ctypes type, header's word) of each field in a declaration."""
         line = " ".join(line.split())
         function = re.fullmatch(r"\w+ \*?\(\*(\w+)\)\(.*\)", line)
         if function:
@@ -83,7 +88,8 @@ class Header:
 
     @staticmethod
     def comments(body):
-        """The comment of each field: the one behind its declaration, or else the one before it."""
+        """Return the comment of each field: the one after its declaration, or else the one before
+        it."""
         found, before = {}, ""
         for comment, line, behind in re.findall(r"(/\*.*?\*/)|([^;/]*;)[ \t]*(/\*.*?\*/)?", body, flags=re.S):
             before = comment or before
@@ -92,7 +98,7 @@ class Header:
         return found
 
     def host_arrays(self, struct, comments):
-        """The length of each array in host memory, as its comment begins."""
+        """Return the length of each array in host memory, with which its comment begins."""
         found = {}
         for name in (field for field, _, word in self.structs[struct] if word in HOST):
             length = LENGTH.match(comments.get(name, ""))

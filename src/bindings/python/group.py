@@ -1,4 +1,5 @@
-# Plans of calls, several devices, and the functions of the module, which are the methods of a context.
+# Plans of calls, several devices, and the functions of the module, which are the methods of a
+# context.
 _ASKED = {"attention": (_attention, ("q", "k", "v"), clattn_attention_params, clattn_plan),
           "attention_backward": (_backward, ("q", "k", "v", "out", "lse", "dout"), clattn_attention_backward_params, clattn_plan),
           "layer": (_layer, ("x",), clattn_layer_params, clattn_plan),
@@ -12,7 +13,8 @@ _ANSWERS = {"plan": "Which kernel the call would take, and why: a dictionary.", 
 
 
 def _asks(call, what):
-    """A method that asks something of a call without doing it, and so copies no array."""
+    """Make a method CALL_plan, CALL_workspace, CALL_prepare or CALL_families, which does not run
+    the call and copies no array."""
     form, takes, _, answer = _ASKED[call]
 
     def method(self, *arguments, **options):
@@ -33,11 +35,13 @@ def _asks(call, what):
 
 
 def _sign(function, kind, like=None):
-    """Set the signature of a function whose **options are fields of these params: all keywords, in the order of help()."""
+    """Set the signature of a function whose **options are fields of these params: all keywords, in
+    the order of help()."""
     own = inspect.signature(like or function).parameters.values()
     named = [x for x in own if x.kind is not x.VAR_KEYWORD]
     if len(named) < len(own):
-        there = {x.name for x in named} | ({"workspace"} if function.__qualname__.startswith("Group.") else set())  # a group has its own
+        # A group allocates its own workspace.
+        there = {x.name for x in named} | ({"workspace"} if function.__qualname__.startswith("Group.") else set())
         named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if _annotation(struct, name) == "bool" else None)
                   for name, struct in _keywords(kind).items() if name not in there]
     function.__signature__ = inspect.Signature(named)
@@ -62,7 +66,7 @@ for _name, _kind in _PARAMS.items():
 
 
 class _HostCall(_Call):
-    """A call of a group, whose tensors lie in host memory as they are."""
+    """A call of a group, which uses tensors in host memory directly."""
 
     def lies(self, array, word):
         self.kept.append(array)
@@ -101,8 +105,10 @@ class _HostCall(_Call):
 
 
 class Group(_Closed):
-    """Several contexts that share the work of a call on numpy arrays. max_bytes limits the device memory of a call: one number, or one
-    for each context; 0 is three quarters of a device's memory. Close a group before its contexts: by `with` or close()."""
+    """Several contexts that share the work of a call on numpy arrays.
+
+    The number max_bytes, or one number for each context, limits the device memory of a call. 0 is
+    three quarters of a device's memory. Close a group before its contexts: by `with` or close()."""
     handle = None
 
     def __init__(self, contexts, max_bytes=0):
@@ -113,7 +119,8 @@ class Group(_Closed):
             raise ValueError("a group is made of contexts, with one max_bytes or as many")
         made = c.c_void_p()
         with contextlib.ExitStack() as stack:
-            for x in sorted(self.contexts, key=id):  # in one order, whoever makes another group of them
+            # A fixed order prevents deadlocks with other groups.
+            for x in sorted(self.contexts, key=id):
                 stack.enter_context(x._use())
             members = (clattn_group_member * len(limits))(*(clattn_group_member(context=x.handle,
                 max_bytes=_number("max_bytes", n, c.c_uint64))
@@ -128,7 +135,7 @@ class Group(_Closed):
         return f"<clattn.Group of {len(self.contexts)} devices, {'open' if self.handle else 'closed'}: {', '.join(x._named() for x in self.contexts)}>"
 
     def close(self):
-        """Give all back. The contexts stay open."""
+        """Release everything. The contexts stay open."""
         if self.contexts and self.contexts[0]._pid != os.getpid():
             return
         with self._lock:
@@ -167,12 +174,16 @@ class Group(_Closed):
             return [array for array, _ in call.results], _facts(report), [_facts(share) for share in shares]
 
     def attention(self, q, k, v, **options):
-        """Context.attention with the work partitioned by deal= ("auto", "heads", "rows", "keys", "whole") and shares=, a number for each context.
-        .report and .shares then have the partition: a dictionary, and one for each context."""
+        """Compute Context.attention, with the work partitioned over the contexts.
+
+        `deal` is "auto", "heads", "rows", "keys" or "whole", and `shares` has a number for each
+        context. Afterwards .report and .shares describe the partition: a dictionary, and one for
+        each context."""
         return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **options})
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
-        """Context.attention_backward with deal= and shares= of attention(), and .report and .shares."""
+        """Compute Context.attention_backward, with `deal`, `shares`, .report and .shares as for
+        attention()."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, "dlse": dlse, **options}
         return self._told("clattn_group_attention_backward", _backward, clattn_group_attention_backward_params(), given)
 
@@ -181,12 +192,12 @@ class Group(_Closed):
         return found[0] if len(found) == 1 else tuple(found)
 
     def plan(self, q, k, v, **options):
-        """How attention() would be partitioned now: (report, shares)."""
+        """Return how attention() would be partitioned now: (report, shares)."""
         given = {"q": q, "k": k, "v": v, **options}
         return self._do("clattn_group_plan", _attention, clattn_group_attention_params(), given)[1:]
 
     def backward_plan(self, q, k, v, out, lse, dout, **options):
-        """How attention_backward() would be partitioned now: (report, shares)."""
+        """Return how attention_backward() would be partitioned now: (report, shares)."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **options}
         return self._do("clattn_group_backward_plan", _backward, clattn_group_attention_backward_params(), given)[1:]
 
@@ -198,7 +209,7 @@ _default = None
 
 
 def _context(context=None):
-    """The context that is given, or that of the first device."""
+    """Return the given context, or that of the first device."""
     global _default
     if context is not None:
         if not isinstance(context, Context):
@@ -211,7 +222,8 @@ def _context(context=None):
 
 
 def _first(name):
-    """A method of Context as a function: on the context of a Buffer that it is given, or the first device."""
+    """Make a function from a method of Context. It uses the context of a Buffer among its
+    arguments, or the first device."""
     method = getattr(Context, name)
 
     @functools.wraps(method)
@@ -239,7 +251,8 @@ def __dir__():
 
 @atexit.register
 def _close_all():
-    """What a script left open keeps its kernels; a context that a thread still uses is left to it."""
+    """Close what a script left open, so that kernels are saved. A context that a thread still uses
+    is skipped."""
     for thing in [group for context in _contexts for group in context._groups] + list(_contexts):
         if thing._lock.acquire(blocking=False):
             try:

@@ -1,28 +1,37 @@
-"""clattn from Python: transformer attention on any OpenCL device, on numpy arrays and on buffers of the device.
+"""clattn from Python: transformer attention on any OpenCL device, on numpy arrays and on buffers of
+the device.
 
     import clattn
-    out = clattn.attention(q, k, v, causal=True)                       # q [B, H, Nq, D], k [B, Hkv, Nkv, D], v [B, Hkv, Nkv, Dv]
-    out, lse = clattn.attention(q, k, v, lse=True, softcap=30.0, window=(127, 0), alignment="bottom_right")
-    with clattn.Context("radeon", cache_dir="/var/cache/app") as c:    # a device by number or by a part of its name
+    # q [B, H, Nq, D], k [B, Hkv, Nkv, D], v [B, Hkv, Nkv, Dv]
+    out = clattn.attention(q, k, v, causal=True)
+    out, lse = clattn.attention(q, k, v, lse=True, softcap=30.0, window=(127, 0),
+                                alignment="bottom_right")
+    # A device by number, or by a part of its name.
+    with clattn.Context("radeon", cache_dir="/var/cache/app") as c:
         y = c.layer(x, wq=wq, wk=wk, wv=wv, wo=wo, heads=12)
-        k, v = (clattn.Buffer.zeros((1, 4, 2048, 64), context=c) for _ in "kv")    # caches, which a step of a decoder appends to
-        y = c.layer(x, wq=wq, wk=wk, wv=wv, wo=wo, heads=12, kv_heads=4, k=k, v=v, append=True, kv_lengths=[n], causal=True,
-                    alignment="bottom_right", rope={"layout": "half"})
+        # Caches, to which a step of a decoder appends.
+        k, v = (clattn.Buffer.zeros((1, 4, 2048, 64), context=c) for _ in "kv")
+        y = c.layer(x, wq=wq, wk=wk, wv=wv, wo=wo, heads=12, kv_heads=4, k=k, v=v, append=True,
+                    kv_lengths=[n], causal=True, alignment="bottom_right",
+                    rope={"layout": "half"})
 
-Each call is a function here, and a method of Context. help(clattn.attention) lists its keywords. Tensors are numpy arrays or
-Buffers. `rope` is a dictionary, whose fields help(clattn.rope) lists. A keyword of another library, such as softmax_scale, is an
-error that names the keyword to use. A value that does not fit its keyword is refused before the call. Another integer type is
-converted where no number changes.
+Each call is a function here, and a method of Context. help(clattn.attention) lists its keywords.
+Tensors are numpy arrays or Buffers. `rope` is a dictionary, whose fields help(clattn.rope) lists. A
+keyword of another library, such as softmax_scale, is an error that names the keyword to use. A
+value that does not fit its keyword is refused before the call. Another integer type is converted if
+no number changes.
 
-A numpy array is copied to the device, and results are copied back. A Buffer stays on the device, or uses memory of numpy or torch
-without a copy, and may be a strided view. Caches, pages and tensors that a call writes are Buffers. Results are Buffers where the
-first tensor is a Buffer. The call then does not wait: .numpy() does.
+A numpy array is copied to the device, and results are copied back. A Buffer stays on the device, or
+uses memory of numpy or torch without a copy, and may be a strided view. Caches, pages and tensors
+that a call writes are Buffers. Results are Buffers if the first tensor is a Buffer. The call then
+does not wait: .numpy() does.
 
-The types are float32, float16, bool, int8, int32, and BF16 (bfloat16), F8E4M3, F8E5M2, I4, U4 and BLOCKS, or those of ml_dtypes.
-score_mod and mask_mod are texts. An untrusted text can only be slow or wrong, unless the Context has mods_unchecked=True.
+The types are float32, float16, bool, int8, int32, and BF16 (bfloat16), F8E4M3, F8E5M2, I4, U4 and
+BLOCKS, or those of ml_dtypes. score_mod and mask_mod are texts. An untrusted text can only be slow
+or wrong, unless the Context has mods_unchecked=True.
 
-A call that fails raises Error with the status and one line. Several threads may use a Context: they wait for one another. The
-module is one file, with structs that are generated from the header."""
+A call that fails raises Error with the status and one line. Several threads may use a Context: they
+wait for one another. The module is one file, with structs that are generated from the header."""
 import atexit
 import collections
 import contextlib
@@ -50,12 +59,17 @@ HEADER = {name: kind for name, kind in list(globals().items()) if name.startswit
 for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
 BF16 = np.dtype([("bf16", "<u2")])  # the upper half of a float32
-F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k, v and weights, beside their scales
-I4, U4 = np.dtype([("i4", "u1")]), np.dtype([("u4", "u1")])  # likewise, of two numbers, the first in the lower half: a row of D has D / 2
-# Blocks of 32 weights, or of k's and v's numbers, as ggml and GGUF files lay them: an array of them has K / 32 where a matrix has K columns.
+# Bytes of k, v and weights, which have scales.
+F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])
+# Bytes of two numbers each, the first in the lower half, also with scales: a row of D numbers has D
+# / 2 bytes.
+I4, U4 = np.dtype([("i4", "u1")]), np.dtype([("u4", "u1")])
+# Blocks of 32 weights, or of numbers of k and v, in the layout of ggml and GGUF files. A matrix of
+# K columns has K / 32 blocks in a row.
 BLOCKS = {"q8_0": np.dtype([("d", "<f2"), ("n", "i1", 32)]), "q4_0": np.dtype([("d", "<f2"), ("n", "u1", 16)]),
           "q4_1": np.dtype([("d", "<f2"), ("m", "<f2"), ("n", "u1", 16)])}
-# A storage type's word, its number, and how numpy holds it. A block mask is bool to the header, and holds 0, 1 and 2.
+# A storage type's word: its number, and its numpy type. A block mask has the header's type bool,
+# but its values are 0, 1 and 2.
 STORAGE = {"float32": (CLATTN_TYPE_F32, np.dtype(np.float32)), "float16": (CLATTN_TYPE_F16, np.dtype(np.float16)),
            "bfloat16": (CLATTN_TYPE_BF16, BF16), "bool": (CLATTN_TYPE_BOOL, np.dtype(bool)),
            "uint8": (CLATTN_TYPE_BOOL, np.dtype(np.uint8)), "int8": (CLATTN_TYPE_I8, np.dtype(np.int8)),
@@ -63,7 +77,7 @@ STORAGE = {"float32": (CLATTN_TYPE_F32, np.dtype(np.float32)), "float16": (CLATT
            "float8_e4m3fn": (CLATTN_TYPE_F8E4M3, F8E4M3), "float8_e5m2": (CLATTN_TYPE_F8E5M2, F8E5M2), "q8_0": (CLATTN_TYPE_Q8_0, BLOCKS["q8_0"]),
            "q4_0": (CLATTN_TYPE_Q4_0, BLOCKS["q4_0"]), "q4_1": (CLATTN_TYPE_Q4_1, BLOCKS["q4_1"]),
            "int4": (CLATTN_TYPE_I4, I4), "uint4": (CLATTN_TYPE_U4, U4)}
-# Other words for them: of the header, torch, safetensors and ggml. They are compared in small letters.
+# Other words for the types, from the header, torch, safetensors and ggml. Case does not matter.
 SHORT = {word: name for name, words in (
     ("float32", "f32 fp32 float single"), ("float16", "f16 fp16 half"), ("bfloat16", "bf16 bfloat"), ("bool", "bool_ boolean"),
     ("uint8", "u8 byte"), ("int8", "i8 s8 char"), ("int32", "i32 s32 int"), ("int4", "i4 s4"), ("uint4", "u4"),
@@ -82,7 +96,8 @@ OPENCL = {"clCreateBuffer": (_P, [_P, c.c_uint64, _N, _P, _P]), "clReleaseMemObj
 
 
 class Error(Exception):
-    """A call was refused or failed: `status` is a CLATTN_ number, `name` its word, `text` what it means."""
+    """A call was refused or failed. `status` is a CLATTN_ number, `name` its word, `text` its
+    meaning."""
 
     def __init__(self, status, message):
         self.status = status
@@ -95,8 +110,10 @@ _library, _lock = None, threading.RLock()
 
 
 def library(path=None):
-    """The library, loaded on first use: the one at `path`, else the one beside this file or where it was installed with, else
-    the system's. Refuses one of another version than the header this file was made from."""
+    """Return the library, loaded on first use.
+
+    It is the file at `path`, else the one beside this file or at its installed place, else the
+    system's. A library of another version than the header of this module is refused."""
     global _library
     if _library is not None and path is None:
         return _library
@@ -113,7 +130,7 @@ def library(path=None):
             for name, (result, arguments) in FUNCTIONS.items():
                 function = getattr(lib, name)
                 function.restype, function.argtypes = result, arguments
-            lib.looked = False  # for OpenCL, which is done when a device is asked for
+            lib.looked = False  # OpenCL is looked up when a device is needed
             _library = lib
         elif path:
             raise ImportError("the library is loaded already")
@@ -121,21 +138,23 @@ def library(path=None):
 
 
 def _ask(lib, name, *arguments):
-    """Call a function of OpenCL's that answers with a number."""
+    """Call an OpenCL function that returns a status."""
     code = getattr(lib, name)(*arguments)
     if code:
         raise Error(CLATTN_DRIVER, f"{name} failed ({code})")
 
 
 class _Owned:
-    """An object that owns a handle. A copy would release the handle a second time, so copy, deepcopy and pickle are refused."""
+    """An object that owns a handle. A copy would release the handle a second time, so copy,
+    deepcopy and pickle are refused."""
 
     def __reduce_ex__(self, _):
         raise TypeError(f"a clattn.{type(self).__name__.strip('_')} has a handle and is not copied")
 
 
 class _Closed(_Owned):
-    """An object with a handle of the library and a close(), which is called at the end of a `with` or by the garbage collector."""
+    """An object with a library handle and a close(). The end of a `with` or the garbage collector
+    calls close()."""
 
     handle = None
 
@@ -151,12 +170,15 @@ class _Closed(_Owned):
 
 
 class _Log:
-    """The last error lines of the library (`said`), and lines about a cache folder without effect (`unkept`). The library keeps `struct`,
-    which must outlive the object that it is passed to."""
+    """The last error lines of the library (`said`), and lines about an unusable cache folder
+    (`unkept`).
+
+    The library keeps `struct`, which must outlive the object that receives it."""
 
     def __init__(self):
         self.said, self.unkept = collections.deque(maxlen=20), collections.deque(maxlen=20)
-        said, unkept = self.said, self.unkept  # the function must not hold this object: it would hold itself
+        # The function must not refer to this object, which refers to it.
+        said, unkept = self.said, self.unkept
 
         def hear(_user, level, text):
             text = text.decode(errors="replace")
@@ -168,7 +190,7 @@ class _Log:
         self.struct = clattn_log(fn=c.cast(self._fn, c.c_void_p), level=CLATTN_LOG_INFO)
 
     def warn(self):
-        """Warn once of a cache folder without effect."""
+        """Warn once about an unusable cache folder."""
         if self.unkept and not getattr(self, "warned", False):
             self.warned = True
             warnings.warn(f"clattn: {self.unkept[0]}", RuntimeWarning, stacklevel=4)
@@ -179,23 +201,24 @@ class _Log:
 
 
 def version():
-    """The library's version, such as "0.2.0"."""
+    """Return the library's version, such as "0.2.0"."""
     return library().clattn_version().decode()
 
 
 def cache_clean(dir, max_bytes=0):
-    """Remove the kernels used longest ago from a cache folder until it has at most max_bytes; 0 removes all."""
+    """Remove the kernels used longest ago from a cache folder until it has at most max_bytes; 0
+    removes all."""
     log = _Log()
     log.check(library().clattn_cache_clean(_text("dir", dir), _number("max_bytes", max_bytes, c.c_uint64), c.byref(log.struct)))
 
 
 def kernel_names():
-    """The words that kernel= takes."""
+    """Return the words for kernel=."""
     return [library().clattn_kernel_name(kernel).decode() for kernel in range(CLATTN_KERNEL_COUNT)]
 
 
 def to_bf16(x):
-    """float32 numbers rounded to bfloat16, to nearest, ties to even; NaN stays NaN."""
+    """Round float32 numbers to bfloat16, to nearest, ties to even; NaN stays NaN."""
     x = np.ascontiguousarray(x, np.float32)
     bits = x.view(np.uint32)
     rounded = (bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16
@@ -203,13 +226,15 @@ def to_bf16(x):
 
 
 def from_bf16(x):
-    """bfloat16 numbers as float32."""
+    """Convert bfloat16 numbers to float32."""
     return (np.ascontiguousarray(x).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def to_blocks(x, dtype):
-    """Numbers [..., K] as blocks [..., K / 32] of "q8_0", "q4_0" or "q4_1", rounded as ggml does: the largest number of a block, or
-    its range, decides the scale."""
+    """Convert numbers [..., K] to blocks [..., K / 32] of "q8_0", "q4_0" or "q4_1", rounded as in
+    ggml.
+
+    The largest number of a block, or its range, sets the scale."""
     x = np.asarray(x, np.float32)
     if not x.ndim or x.shape[-1] % 32:
         raise ValueError(f"x: shape {x.shape}: a last size that is a multiple of 32 is wanted")
@@ -229,7 +254,7 @@ def to_blocks(x, dtype):
 
 
 def from_blocks(blocks):
-    """The numbers [..., K] of blocks [..., K / 32], in float32."""
+    """Convert blocks [..., K / 32] to their numbers [..., K], in float32."""
     n, d = blocks["n"], blocks["d"].astype(np.float32)[..., None]
     if blocks.dtype != BLOCKS["q8_0"]:
         n = np.concatenate([n & 15, n >> 4], -1)
@@ -239,8 +264,11 @@ def from_blocks(blocks):
 
 
 def devices():
-    """Each OpenCL device, in the order of the device numbers: a list of dictionaries. The keys are the words of `clattn devices --json`
-    (device, type, driver, memory_bytes, ...) and all that the driver reports (name, is_cpu, ...)."""
+    """Return a list of dictionaries, one for each OpenCL device, in the order of the device
+    numbers.
+
+    The keys are the words of `clattn devices --json` (device, type, driver, memory_bytes, ...) and
+    all that the driver reports (name, is_cpu, ...)."""
     found = []
     with _lock:
         listed = _devices()
@@ -257,7 +285,7 @@ def devices():
 
 
 def _facts(struct):
-    """A struct that the library filled, as a dictionary; enums are their words."""
+    """Convert a struct that the library filled to a dictionary. Enums become their words."""
     def value(name, x):
         if struct.words[name] in ENUMS:
             return next((word for word, number in _words(struct.words[name]).items() if number == x), x)
@@ -266,7 +294,7 @@ def _facts(struct):
 
 
 def _devices(log=None):
-    """The devices, none without OpenCL; why goes to the log."""
+    """Return the devices. Without OpenCL there are none, and the log says why."""
     lib, count, log = _with_opencl(), c.c_size_t(), log or _Log()
     status = lib.clattn_device_list(None, 0, c.byref(count), c.byref(log.struct))
     if status == CLATTN_UNSUPPORTED:

@@ -1,11 +1,14 @@
-# Where OpenCL comes from: the system's, else what packages of PyPI have of it, which is opened by its path, so that nobody sets
-# environment variables. pyopencl's own loader is none of them: it fails in the hands of another.
-_PACKAGED = (("nvidia-cuda-opencl", "libOpenCL.so.1"),  # a loader, which finds the drivers of the system
-             ("intel-opencl-rt", "libintelocl.so"))     # a driver that runs on any x86-64 CPU, with OpenCL's functions of its own
+# OpenCL is the system's, or comes from packages of PyPI. A package's library is opened by its path,
+# so that nobody needs to set environment variables. pyopencl's own loader is not used, because it
+# fails outside of pyopencl.
+# A loader, which finds the system's drivers.
+_PACKAGED = (("nvidia-cuda-opencl", "libOpenCL.so.1"),
+             # A driver for any x86-64 CPU, which has OpenCL's functions itself.
+             ("intel-opencl-rt", "libintelocl.so"))
 
 
 def _packaged():
-    """Those files that are installed."""
+    """Yield the paths of the packaged libraries that are installed."""
     for package, name in _PACKAGED:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             for file in importlib.metadata.files(package) or ():
@@ -21,8 +24,10 @@ def _has_platforms(path):
 
 
 def _packaged_opencl():
-    """The path of the first that shows a platform, where the system's OpenCL shows none; else None. Without such packages nothing is
-    asked: the library looks for the system's itself."""
+    """Return the path of the first packaged library with a platform, if the system's OpenCL has
+    none.
+
+    Otherwise return None, and the library looks for the system's OpenCL itself."""
     found = list(_packaged())
     if not found or _has_platforms("libOpenCL.so.1"):
         return None
@@ -30,12 +35,13 @@ def _packaged_opencl():
 
 
 def _with_opencl():
-    """The library, which has looked for OpenCL, with the functions of OpenCL that it found; they are None without one."""
+    """The library, after it has looked for OpenCL, with the OpenCL functions that it found; None
+    for missing ones."""
     lib = library()
     with _lock:
         if not lib.looked:
             path = _packaged_opencl()
-            if path:  # refused where opencl_load() was first
+            if path:  # fails if opencl_load() was called before
                 lib.clattn_opencl_load(c.byref(clattn_opencl_params(path=os.fsencode(path))))
             for name, (result, arguments) in OPENCL.items():
                 at = lib.clattn_opencl_function(name.encode())
@@ -45,14 +51,16 @@ def _with_opencl():
 
 
 def opencl_load(path):
-    """Take this OpenCL, by its path or name, before anything else needs a device."""
+    """Use the OpenCL library at this path or of this name. Call it before anything else needs a
+    device."""
     log = _Log()
     log.check(library().clattn_opencl_load(c.byref(clattn_opencl_params(path=_text("path", path), log=log.struct))))
 
 
 def onnxruntime_library():
-    """The path of libclattn-onnxruntime, which is installed beside the library, for ONNX Runtime to load: docs/onnxruntime.md. It takes
-    the OpenCL that this module found."""
+    """Return the path of libclattn-onnxruntime, for ONNX Runtime to load: docs/onnxruntime.md.
+
+    It is installed beside the library, and uses the OpenCL that this module found."""
     name = "libclattn-onnxruntime" + (".dylib" if sys.platform == "darwin" else ".so")
     places = os.path.dirname(_with_opencl()._name), os.path.dirname(os.path.abspath(__file__))
     for place in (*places, os.path.join(places[1], LIBRARY_PATH)):
@@ -62,14 +70,17 @@ def onnxruntime_library():
 
 
 def main():
-    """Run the program clattn, which lies beside the library or was installed with it, in this process' place: python -m clattn."""
+    """Replace this process by the program clattn: python -m clattn.
+
+    The program is beside the library, or was installed with it."""
     here = os.path.dirname(os.path.abspath(__file__))
     program = next((place for place in (os.path.join(here, "clattn"), os.path.join(here, PROGRAM_PATH, "clattn")) if os.path.isfile(place)),
         None)
     if not program:
         sys.exit("clattn: the program was not installed with the module: it was built without jansson, or with -Dtool=disabled")
     path = _packaged_opencl()
-    if path:  # where the program looks for a loader first, and the driver beside it that this one is to load
+    # The program looks for a loader here first, and the packaged loader for its driver beside it.
+    if path:
         places = {"LD_LIBRARY_PATH": os.path.dirname(path), "OCL_ICD_FILENAMES": "" if "libOpenCL" in os.path.basename(path) else path}
         os.environ.update({name: os.pathsep.join(filter(None, (first, os.environ.get(name)))) for name, first in places.items()})
     os.execv(program, ["clattn", *sys.argv[1:]])

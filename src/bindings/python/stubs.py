@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Write the types of the module for editors and type checkers: what it has, each call with all keywords of the header.
-    stubs.py MODULE.py OUT.pyi    imports the module, which needs numpy and no library"""
+"""Write a stub file with the module's types, for editors and type checkers. Each call has all
+keywords of the header.
+
+    stubs.py MODULE.py OUT.pyi    imports the module, which needs numpy but not the library"""
 import importlib.util
 import inspect
 import sys
@@ -14,10 +16,11 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-Tensor: TypeAlias = "ArrayLike | Buffer | type[np.generic]"  # a result may be asked for by True, or by a type
+# The argument of a result may also be True, or a type.
+Tensor: TypeAlias = "ArrayLike | Buffer | type[np.generic]"
 '''
 CLASSES = ("Error", "Buffer", "Later", "Packed", "Recording", "Context", "Group")
-# Arguments and attributes that are no fields of the header, by their names; others are Any.
+# Types of arguments and attributes that are no fields of the header, by name. Others are Any.
 NAMED = {"context": "Context | None", "contexts": "Context | Sequence[Context]", "device": "int | str", "max_bytes": "int | Sequence[int]",
          "path": "str | bytes | PathLike[str] | None", "dir": "str | bytes | PathLike[str]", "shape": "int | Sequence[int]", "copy": "bool",
          "axes": "Sequence[int] | None", "dtype": "DTypeLike | None", "array": "ArrayLike", "x": "Tensor", "q": "Tensor", "k": "Tensor",
@@ -42,7 +45,8 @@ class Stubs:
         self.module, self.dictionaries = module, {}
 
     def kind(self, struct, name):
-        """The type of a field; a struct that is given as a dictionary becomes one."""
+        """Return the type of a field. A struct that callers pass as a dictionary becomes a
+        TypedDict."""
         kind = self.module._annotation(struct, name)
         if kind in self.module.HEADER:
             inner = self.module.HEADER[kind]
@@ -51,7 +55,8 @@ class Stubs:
         return kind.replace("PathLike", "PathLike[str]")
 
     def parameters(self, function, params):
-        """The arguments of a function; where it takes any others, all keywords of the header's params."""
+        """Return the parameters of a function. **options are replaced by the keywords of the
+        header's params."""
         keywords = {name: self.kind(struct, name) for name, struct in self.module._keywords(params).items()} if params else {}
         said, marked, own = [], False, inspect.signature(function).parameters.values()
         for one in own:
@@ -69,14 +74,15 @@ class Stubs:
         return ", ".join(said)
 
     def function(self, name, function, owner="", indent="", decorators=()):
-        """A call, or what is asked of one, such as its plan."""
+        """Return the lines of a call, or of a function about a call, such as its plan."""
         module, call, _, asked = self.module, *name.rpartition("_")
         planned = call in module._ASKED and asked in module._ANSWERS
         params = {"attention": module.clattn_group_attention_params, "attention_backward": module.clattn_group_attention_backward_params,
                   "plan": module.clattn_group_attention_params, "backward_plan": module.clattn_group_attention_backward_params}.get(name) \
             if owner == "Group" else module._PARAMS.get(call if planned else name) if owner in ("", "Context") else None
         result = RESULTS.get(asked if planned else name, "Any") if owner != "Group" else "None" if name in ("close", "__init__", "__exit__") else "Any"
-        text = "" if owner == "Context" and hasattr(module, name) else inspect.getdoc(function)  # once is enough
+        # The function of the module has the same text.
+        text = "" if owner == "Context" and hasattr(module, name) else inspect.getdoc(function)
         lines = [f"{indent}@{word}" for word in decorators] + [f"{indent}def {name}({self.parameters(function, params)}) -> {result}:"]
         return lines + [f"{indent}    {text!r}" if text else f"{indent}    ..."]
 
@@ -98,7 +104,7 @@ class Stubs:
         return lines
 
     def text(self):
-        """All of it, dictionaries before those who take them."""
+        """Return the whole stub file. Dictionaries precede the functions that use them."""
         lines = [f"__version__: str\n__all__ = {self.module.__all__!r}"]
         for name, value in vars(self.module).items():
             if name.startswith("CLATTN_"):

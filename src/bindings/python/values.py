@@ -1,14 +1,15 @@
-# What Python has of a value as the header's type: all of it, or a refusal with the field's name.
+# Conversions of Python values to the header's types. A value is converted exactly, or refused with
+# the name of its field.
 
 
 def _words(kind):
-    """The words of an enum, as they end the header's names."""
+    """The words of an enum: the ends of the header's names, in lower case."""
     names = [(name, number) for name, number in ENUMS[kind] if not name.endswith("_COUNT")]
     common = len(os.path.commonprefix([name for name, _ in names]).rpartition("_")[0]) + 1
     return {name[common:].lower(): number for name, number in names}
 
 
-# Words of other libraries for enums.
+# Words of other libraries for the values of enums.
 OTHERS = {"neox": "half", "gpt_neox": "half", "neox_style": "half", "rotate_half": "half", "hf": "half", "default": "half", "gptj": "interleaved",
           "gpt_j": "interleaved", "llama": "interleaved", "meta": "interleaved", "traditional": "interleaved", "norm": "interleaved",
           "swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_approx": "gelu_tanh", "tanh": "gelu_tanh",
@@ -33,7 +34,7 @@ def _enum(name, value, kind):
 
 
 def _text(name, value):
-    """A text, or a path, as bytes."""
+    """Convert a text or a path to bytes."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, (str, bytes)):
@@ -53,7 +54,7 @@ def _bool(name, value):
 
 
 def _number(name, value, kind):
-    """An integer that fits the type of ctypes."""
+    """Convert to an integer that fits the ctypes type."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}: an integer is taken, not {value!r}")
     try:
@@ -70,7 +71,7 @@ def _number(name, value, kind):
 
 
 def _real(name, value, kind):
-    """A floating-point number; one that is finite stays so."""
+    """Convert to a floating-point number. A finite number must stay finite as the ctypes type."""
     try:
         if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value):
             raise TypeError
@@ -83,7 +84,8 @@ def _real(name, value, kind):
 
 
 def _type(name, dtype):
-    """The word of a storage type: of numpy's, torch's, ml_dtypes', safetensors' and the header's words."""
+    """Return the word of a storage type: a type of numpy, torch or ml_dtypes, or a word of
+    safetensors or the header."""
     if isinstance(dtype, str):
         word = dtype.lower().rpartition(".")[2]
         if word not in STORAGE and word not in SHORT:
@@ -104,20 +106,22 @@ def _type(name, dtype):
 
 
 def _instead(word):
-    """What a caller can use for a type that is not stored."""
+    """Return advice for a type that cannot be stored."""
     if word in ("float64", "double", "f64", "fp64"):
         return ": use float32"
     return ": use float8_e4m3fn or float8_e5m2" if word in ("fp8", "float8", "f8") else ""
 
 
 def _borrowed(x):
-    """A numpy array over the memory of a tensor of torch's."""
+    """Return a numpy array over the memory of a torch tensor."""
     where = getattr(getattr(x, "device", None), "type", None)
     if where != "cpu":
         raise TypeError("it has no device that says where it lies" if where is None else f"a tensor on {where} is not taken: .cpu() copies it")
     if getattr(x, "requires_grad", False) and getattr(sys.modules.get("torch"), "is_grad_enabled", bool)():
         raise TypeError("the tensor requires a gradient, which this module does not record: use clattn_torch.attention, or .detach()")
-    x = x.detach()  # its numpy() holds the storage, which the tensor may let go, and refuses what is negated or conjugated lazily
+    # numpy() of a detached tensor keeps the storage alive, even if the tensor releases it. It also
+    # refuses tensors that are negated or conjugated lazily.
+    x = x.detach()
     kind = STORAGE.get(str(x.dtype).rpartition(".")[2], (None, np.dtype(bool)))[1]
     if not kind.names:
         return x.numpy()
@@ -126,7 +130,7 @@ def _borrowed(x):
 
 
 def _array(name, x):
-    """What was given as a numpy array in the machine's byte order, over its own memory where that can be."""
+    """Convert a value to a numpy array in native byte order, without a copy if possible."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"{name}: an array or a Buffer is taken, not the text {x!r}")
     try:
@@ -139,14 +143,16 @@ def _array(name, x):
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-# Tensors of integers, which are converted to int32. Other tensors of integers are quantised, or an error.
+# Integer tensors that are converted to int32. Other integer tensors are quantised, or an error.
 I32 = ("block_table", "positions", "k_positions", "kv_lengths_device", "cu_seqlens_q_device", "cu_seqlens_kv_device", "ids", "lengths",
        "mod_buffers")
 _QUANTISED = re.compile("(past_)?[kv]$|w|table$")
 
 
 def _suits(name, kind):
-    """Refuse a numpy type that the tensor never has, and name the types that it may have, or the keyword that is meant."""
+    """Refuse a numpy type that the tensor never has.
+
+    The error names the types that the tensor may have, or the keyword that the caller meant."""
     base, quantised = name.partition("[")[0], _QUANTISED.match(name)
     word = "bfloat16" if kind == BF16 else kind.name
     floats = kind.kind == "f" or word == "bfloat16"
@@ -169,13 +175,16 @@ def _suits(name, kind):
 
 
 def _converted(name, array, kind):
-    """The array in another type where that keeps each number, or of a floating-point number what the type holds of it."""
+    """Convert an array to another type.
+
+    Integers must keep their values. Floating-point numbers are accepted if they are whole."""
     if array.dtype == kind:
         return array
     if kind.kind not in "iu" or array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and not np.array_equal(array, np.rint(array))):
         raise TypeError(f"{name}: numbers of {array.dtype} are not taken where {kind} is wanted")
     limits = np.iinfo(kind)
-    wide = array.astype(np.float64) if array.dtype.kind == "f" else array  # in float32 the greatest integer is one more
+    # float64: in float32 the largest int32 would be rounded up.
+    wide = array.astype(np.float64) if array.dtype.kind == "f" else array
     outside = (wide < limits.min) | (wide > limits.max)
     if outside.any():
         raise ValueError(f"{name}: {array[outside][0]} does not fit {kind}: {limits.min} to {limits.max} are taken")
@@ -183,7 +192,8 @@ def _converted(name, array, kind):
 
 
 def _host(name, value, kind, letter, sizes):
-    """An array in host memory: one axis, of the length that the header's letter says."""
+    """Convert to an array in host memory with one axis, of the length that the header's letter
+    means."""
     array = _array(name, value)
     if array.ndim != 1 or len(array) != sizes[letter]:
         raise ValueError(f"{name}: shape {array.shape} was given, [{letter}] is wanted, ({sizes[letter]},)")

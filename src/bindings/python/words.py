@@ -1,7 +1,7 @@
-# Keywords of other libraries (torch, FlashAttention, FlashInfer, transformers, ONNX, cuDNN, ggml), for error messages.
-# A row has the keyword of this module, the text that follows "use", and the words of other libraries.
-# Two rows may share a word: a call takes the first row whose keyword it has.
-# tests/python/check_words.py compares the rows with the tables of docs/porting.md.
+# Keywords of other libraries (torch, FlashAttention, FlashInfer, transformers, ONNX, cuDNN, ggml),
+# for error messages. A row has the keyword of this module, the text that follows "use", and the
+# words of other libraries. Several rows may share a word: the first row whose keyword the call has
+# is used. tests/python/check_words.py compares the rows with the tables of docs/porting.md.
 _ELSEWHERE = (
     ("scale", "scale, where 0 and None are 1/sqrt(D)",
      "softmax_scale sm_scale scaling attn_scale qk_scale kq_scale scale_factor norm_factor query_pre_attn_scalar softmax_scaling "
@@ -170,7 +170,7 @@ _NOWHERE = (
 
 @functools.cache
 def _elsewhere():
-    """Rows by each word of other libraries."""
+    """Return the rows for each word of other libraries."""
     found = {}
     for keyword, says, words in (*_ELSEWHERE, *((None, *row) for row in _NOWHERE)):
         for word in words.split():
@@ -179,7 +179,7 @@ def _elsewhere():
 
 
 def _stranger(name, takes):
-    """The text of the error for a keyword that a call does not have."""
+    """Return the error text for a keyword that a call does not have."""
     word = name.lower().replace("-", "_")
     rows = _elsewhere().get(word) or _elsewhere().get(word.removeprefix("set_").removeprefix("use_"), ())
     says = next((says for keyword, says in rows if keyword in takes), None)

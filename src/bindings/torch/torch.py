@@ -1,15 +1,21 @@
 """clattn in PyTorch: attention on tensors of the CPU, with gradients, on any OpenCL device.
 
     import clattn_torch
-    out = clattn_torch.attention(q, k, v, causal=True, window=(127, 0))       # q [B, H, Nq, D], k [B, Hkv, Nkv, D], v [B, Hkv, Nkv, Dv]
-    torch.nn.functional.scaled_dot_product_attention = clattn_torch.scaled_dot_product_attention    # the same arguments as torch's
-    torch.nn.attention.activate_flash_attention_impl("clattn")        # or within torch, whoever calls it: the name is registered here
-    clattn_torch.register()                                 # transformers: from_pretrained(..., attn_implementation="clattn")
+    # q [B, H, Nq, D], k [B, Hkv, Nkv, D], v [B, Hkv, Nkv, Dv]
+    out = clattn_torch.attention(q, k, v, causal=True, window=(127, 0))
+    # The same arguments as torch's function.
+    torch.nn.functional.scaled_dot_product_attention = clattn_torch.scaled_dot_product_attention
+    # Or within torch, for all callers: importing this module registers the name.
+    torch.nn.attention.activate_flash_attention_impl("clattn")
+    # transformers: from_pretrained(..., attn_implementation="clattn")
+    clattn_torch.register()
 
-A device that works in the host's memory, such as a CPU, reads and writes torch's own memory; others are given copies. The operators are
-torch.ops.clattn.attention and torch.ops.clattn.attention_backward: torch.compile, torch.export and autograd know them. Tensors of float64,
-or that do not lie on the CPU, go to torch's own attention, and one warning says so. Second derivatives and derivatives in forward mode
-raise an exception."""
+A device that works in host memory, such as a CPU, reads and writes torch's own memory. Other
+devices get copies. The operators are torch.ops.clattn.attention and
+torch.ops.clattn.attention_backward. They work with torch.compile, torch.export and autograd.
+
+torch's own attention computes tensors of float64 and tensors that are not on the CPU, after one
+warning. Second derivatives and derivatives in forward mode raise an exception."""
 import ctypes
 import functools
 import math
@@ -35,7 +41,7 @@ _said = set()
 
 
 def _packing(kind):
-    """How struct packs a struct of ctypes."""
+    """Return the function by which struct packs a ctypes struct."""
     letters = {ctypes.c_void_p: "P", ctypes.c_int64: "q", ctypes.c_int: "i"}
     fields = ((field, 1) if field in letters else (field._type_, field._length_) for _, field in kind._fields_)
     packing = struct.Struct("@" + "".join(letters[field] * count for field, count in fields))
@@ -45,7 +51,7 @@ def _packing(kind):
 
 
 def _place(kind, path):
-    """Bytes before a field of a struct."""
+    """Return the byte offset of a field in a struct."""
     at = 0
     for name in path.split("."):
         at, kind = at + getattr(kind, name).offset, kind.kinds[name]
@@ -54,12 +60,15 @@ def _place(kind, path):
 
 _put_tensor, _put_seed = _packing(clattn.clattn_tensor), struct.Struct("@Q").pack_into
 _READ, _WRITTEN = (clattn.CL_MEM_USE_HOST_PTR | flag for flag in (clattn.CL_MEM_READ_ONLY, clattn.CL_MEM_READ_WRITE))
-_REST = [(0,) * (4 - rank) for rank in range(5)]  # of the axes that a tensor does not have
+# Zeros for the axes that a tensor of each rank lacks.
+_REST = [(0,) * (4 - rank) for rank in range(5)]
 
 
 class _Call:
-    """A function of the library, and its struct: of each tensor the field, whether it is written, and whether its last axis must be
-    dense."""
+    """A function of the library and its struct.
+
+    For each tensor it has the field, whether the field is written, and whether the last axis must
+    be dense."""
 
     def __init__(self, function, kind, within, **fields):
         self.function, self.kind, self.block = function, kind, ctypes.c_char * ctypes.sizeof(kind)
@@ -77,8 +86,10 @@ _BACKWARD = _Call("clattn_attention_backward_enqueue", clattn.clattn_attention_b
 
 @functools.lru_cache(1024)
 def _prepared(kind, heads, causal, alignment, scale, softcap, window, dropout):
-    """The bytes of a call's struct with its options, and what they point to. A scale of 0 becomes one of each head, since 0 is the
-    default in clattn_score."""
+    """Return the bytes of a call's struct with its options, and the objects to which the struct
+    points.
+
+    A scale of 0 is passed as head_scales, because clattn_score's scale of 0 means the default."""
     options = {"causal": causal, "alignment": alignment, "scale": scale, "softcap": softcap, "dropout": dropout or None}
     if ctypes.c_float(scale).value == 0:
         options.update(scale=None, head_scales=[0.0] * heads)
@@ -88,9 +99,10 @@ def _prepared(kind, heads, causal, alignment, scale, softcap, window, dropout):
 
 
 def _launch(call, options, seed, *tensors):
-    """One call of the library on torch's tensors, without those that are None. It runs over torch's own memory, or over copies
-    where the device has memory of its own. It has ended when this function returns, so that no OpenCL buffer
-    outlives the memory under it."""
+    """Run one call of the library on torch's tensors; None for absent ones.
+
+    It works in torch's own memory, or on copies for a device with memory of its own. The call has
+    ended when this function returns, so that no OpenCL buffer outlives the memory under it."""
     template, kept = _prepared(call.kind, tensors[0].shape[1], *options)
     params, context, held, back = call.block.from_buffer_copy(template), clattn._context(), [], []
     _put_seed(params, call.seed, seed)
@@ -147,14 +159,16 @@ def _launch(call, options, seed, *tensors):
 
 
 def _wide(x):
-    """A tensor whose rows have numbers: a column of zeros changes no product, and the library refuses rows of none."""
+    """Return a tensor whose rows are not empty. An added column of zeros changes no product; the
+    library refuses empty rows."""
     return x if x.shape[-1] else x.new_zeros(*x.shape[:-1], 1)
 
 
 def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, out=None, lse=None):
-    """Attention into `out`, and into `lse` where it is given; a call without rows has nothing to compute."""
+    """Compute attention into `out`, and into `lse` if it is passed. Nothing is computed for a call
+    without rows."""
     items, heads, rows, width = q.shape
-    if out is None:  # of q's shape by the shorter way
+    if out is None:  # q's shape and layout are the fastest to allocate
         out = torch.empty_like(q) if v.shape[-1] == width and q.is_contiguous() else q.new_empty((items, heads, rows, v.shape[-1]))
     drops_all = dropout and ctypes.c_float(dropout).value == 1
     if items and heads and rows:
@@ -166,7 +180,8 @@ def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, wind
 
 def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants,
                made=None):
-    """dq, dk, dv, and float32 dbias and dsinks as `wants` says; without rows, or with no numbers in them, zeros."""
+    """Return dq, dk, dv, and float32 dbias and dsinks as `wants` selects. Without rows, or if a
+    tensor is empty, they are zeros."""
     sized = q.numel() and k.numel() and v.numel()
     make = torch.empty if sized else torch.zeros
     made = made or [make(x.shape, dtype=x.dtype, device="cpu") for x in (q, k, v)]
@@ -182,7 +197,8 @@ def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignme
 
 
 def _refuse_tangents(*tensors):
-    """The operators have no derivative in forward mode, and torch would drop a tangent without a word."""
+    """Refuse tangents: the operators have no forward-mode derivative, and torch would silently drop
+    a tangent."""
     if forward_ad._current_level >= 0 and _has_tangent(tensors):
         raise NotImplementedError("clattn_torch: attention has no derivative in forward mode (jvp, jacfwd, dual_level)")
 
@@ -247,7 +263,9 @@ _attention.register_autograd(_derive, setup_context=_keep)
 
 
 def _guard(name):
-    """torch.func.jvp hides the tangents from an operator's kernel, and shows them to the kernel of its derivative alone."""
+    """Refuse tangents before the operator's autograd kernel runs.
+
+    torch.func.jvp hides the tangents from the operator's own kernel."""
     own, library = torch.library.get_kernel(f"clattn::{name}", "AutogradCPU"), torch.library.Library("clattn", "IMPL")
 
     def guarded(keys, *given):
@@ -262,7 +280,8 @@ _guards = [_guard(name) for name in ("attention", "attention_backward")] if hasa
 
 
 class _Gradients(torch.autograd.Function):
-    """The operator of the gradients without its dispatch. A second derivative is refused where it is asked for, and not before."""
+    """The operator of the gradients, without torch's dispatch. A second derivative is refused only
+    when it is computed."""
     generate_vmap_rule = True
 
     @staticmethod
@@ -283,7 +302,8 @@ class _Gradients(torch.autograd.Function):
 
 
 class _Attention(torch.autograd.Function):
-    """The operator without its dispatch, for tensors that need a gradient and for torch.func."""
+    """The operator without torch's dispatch, for tensors that need a gradient and for
+    torch.func."""
     generate_vmap_rule = True
 
     @staticmethod
@@ -296,7 +316,8 @@ class _Attention(torch.autograd.Function):
 
 
 def _is_eager(*tensors):
-    """Whether the call runs now and on these tensors' memory: nothing traces, transforms or intercepts it."""
+    """True if the call runs now and on these tensors' memory: nothing traces, transforms or
+    intercepts it."""
     if torch.compiler.is_compiling() or _dispatch_modes() or _transforms() or _tracing() is not None:
         return False
     for x in tensors:
@@ -306,7 +327,8 @@ def _is_eager(*tensors):
 
 
 def _attend(q, k, v, mask, bias, sinks, options, lse=False):
-    """(out, lse), by the shortest way that torch allows; lse is None where it is neither wanted nor kept."""
+    """Return (out, lse) in the fastest way that torch allows. lse is None if it is neither wanted
+    nor kept."""
     tensors = (q, k, v, mask, bias, sinks)
     if _is_eager(*tensors):
         _refuse_tangents(q, k, v, bias, sinks)
@@ -323,17 +345,28 @@ def _attend(q, k, v, mask, bias, sinks, options, lse=False):
 
 
 def _as_autocast(*tensors):
-    """Tensors in the type that torch.autocast has for the CPU, as it casts those of scaled_dot_product_attention."""
+    """Cast tensors to torch.autocast's type for the CPU, as torch does for
+    scaled_dot_product_attention."""
     dtype = torch.get_autocast_dtype("cpu")
     return tuple(x.to(dtype) if x is not None and x.is_floating_point() and x.dtype != torch.float64 and x.is_cpu else x for x in tensors)
 
 
 def attention(q, k, v, *, mask=None, bias=None, sinks=None, causal=False, alignment="top_left", scale=None, softcap=0.0, window=None,
               dropout=0.0, seed=None, lse=False):
-    """Attention with gradients: out [B, H, Nq, Dv] of q's type, and with lse=True float32 [B, H, Nq] after it, which has gradients, too.
-    mask (bool, true keeps) and bias (added) have the last axes of [B, H, Nq, Nkv], sinks are [H]: bias and sinks have a gradient where they
-    ask for one. window=(left, right); seed: of dropout, None takes one from torch. Meanings are those of clattn.attention, but that a
-    scale of 0 is 0, None is 1/sqrt(D), and a dropout of 1 drops everything. torch.autocast casts q, k, v and bias."""
+    """Compute attention with gradients.
+
+        q, k, v    [B, H, Nq, D], [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv]
+        mask       bool, True keeps: the last axes of [B, H, Nq, Nkv]
+        bias       added to the scores: axes as for mask; has a gradient if it requires one
+        sinks      [H]; has a gradient if it requires one
+        scale      None: 1/sqrt(D); 0 is 0
+        window     (left, right)
+        dropout    1 drops everything
+        seed       of dropout; None: drawn from torch
+        lse        True: also return float32 [B, H, Nq], which has gradients, too
+
+    Returns out [B, H, Nq, Dv] of q's type. Other arguments are those of clattn.attention. The
+    function follows torch.autocast, which casts q, k, v and bias."""
     if torch.is_autocast_enabled("cpu"):
         q, k, v, bias = _as_autocast(q, k, v, bias)
     found = _attend(q, k, v, mask, bias, sinks, _options(q, causal, alignment, scale, softcap, window, dropout, seed), lse)
@@ -341,14 +374,14 @@ def attention(q, k, v, *, mask=None, bias=None, sinks=None, causal=False, alignm
 
 
 def _options(q, causal=False, alignment="top_left", scale=None, softcap=0.0, window=None, dropout=0.0, seed=None):
-    """What the operators take behind their tensors."""
+    """Return the operators' arguments that follow the tensors."""
     seed = seed if seed is not None else int(torch.randint(2 ** 62, ())) if dropout else 0
     scale = float(scale) if scale is not None else 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
     return bool(causal), alignment, scale, float(softcap), list(window or ()), float(dropout), seed
 
 
 def _refused(query, key, value, attn_mask, scale=None):
-    """Why torch's own attention is taken; None: it is not."""
+    """Return why torch's own attention must compute the call; None: clattn can."""
     for name, x in (("query", query), ("key", key), ("value", value), ("attn_mask", attn_mask)):
         if x is None:
             continue
@@ -370,7 +403,9 @@ def _say(why):
 
 
 def _lead(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
-    """The axes of the result before its rows; None: torch's own attention takes the call, which raises, or has nothing to compute."""
+    """Return the axes of the result before its rows.
+
+    None: torch's own attention is called, which raises an error or has nothing to compute."""
     q, k, v, last = query.shape, key.shape, value.shape, -3 if enable_gqa else -2
     if not 0 <= dropout_p < 1 - 2.0**-25 or (is_causal and attn_mask is not None) or min(len(q), len(k), len(v)) < -last or \
             0 in q or 0 in k or 0 in v or q[-1] != k[-1] or k[-2] != v[-2] or (enable_gqa and (q[-3] % k[-3] or q[-3] % v[-3])):
@@ -390,8 +425,11 @@ def _lead(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """torch.nn.functional.scaled_dot_product_attention by clattn, where its tensors lie on the CPU and are of float32, float16 or bfloat16;
-    else torch's own. torch's own also raises what torch raises, and takes empty tensors and tensors with a tangent."""
+    """Compute torch.nn.functional.scaled_dot_product_attention with clattn.
+
+    The tensors must be float32, float16 or bfloat16, and on the CPU. Other tensors, empty
+    tensors and tensors with a tangent are passed to torch's own function, which also raises
+    torch's errors."""
     if torch.is_autocast_enabled("cpu"):
         query, key, value, attn_mask = _as_autocast(query, key, value, attn_mask)
     why = _refused(query, key, value, attn_mask, scale)
@@ -415,8 +453,11 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 class _Flash:
-    """clattn as torch's own flash attention on the CPU, until remove(): what torch.nn.attention.activate_flash_attention_impl("clattn")
-    makes. torch chooses it by itself where there is no dropout, and a mask, which it has made a bias of, needs no gradient."""
+    """Compute torch's own flash attention on the CPU with clattn, until remove().
+
+    The call torch.nn.attention.activate_flash_attention_impl("clattn") creates an object. torch
+    chooses flash attention itself if there is no dropout and the mask, which torch has converted to
+    a bias, needs no gradient."""
 
     def __init__(self):
         forward, backward = (f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward"))
@@ -434,7 +475,7 @@ class _Flash:
             if why:
                 _say(why)
             return self.own[0].call_boxed(keys, query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
-        out = torch.empty_like(query)  # laid as torch's, which compiled graphs rely on
+        out = torch.empty_like(query)  # in the layout of torch's own, on which compiled graphs rely
         lse = torch.empty(query.shape[0], query.shape[2], query.shape[1], dtype=torch.float32, device="cpu").transpose(1, 2)
         found = _forward(query, key, value, None, attn_mask, None, *_options(query, is_causal, scale=scale),
                          out=out if out.stride(-1) == 1 else None, lse=lse)
@@ -458,7 +499,8 @@ except AttributeError:
 
 def _transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, softcap=None, position_bias=None,
                   s_aux=None, **more):
-    """An attention function of transformers' AttentionInterface: [B, H, N, D] in, [B, N, H, D] and no weights out."""
+    """An attention function for transformers' AttentionInterface: [B, H, N, D] in, [B, N, H, D]
+    out, without weights."""
     if torch.is_autocast_enabled("cpu"):
         query, key, value, attention_mask, position_bias = _as_autocast(query, key, value, attention_mask, position_bias)
     why = _refused(query, key, value, attention_mask, scaling)
@@ -469,7 +511,8 @@ def _transformers(module, query, key, value, attention_mask, scaling=None, dropo
         _say(why)
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, is_causal=is_causal,
                                       softcap=softcap, position_bias=position_bias, **more)
-    # Without a mask a prompt's rows are the first keys: what is behind them is the empty rest of a static cache.
+    # Without a mask, a prompt's rows are the first keys. Later keys are the empty rest of a static
+    # cache.
     causal = (getattr(module, "is_causal", True) if is_causal is None else is_causal) and attention_mask is None and query.shape[2] > 1
     if attention_mask is not None:
         attention_mask = attention_mask[:, :, :, :key.shape[2]]
@@ -484,7 +527,7 @@ def _transformers(module, query, key, value, attention_mask, scaling=None, dropo
 
 
 def register(name="clattn"):
-    """Make attn_implementation=name known to transformers, with the masks of its "sdpa"."""
+    """Register attn_implementation=name in transformers, with the masks of its "sdpa"."""
     from transformers import AttentionInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     AttentionInterface.register(name, _transformers)

@@ -1,4 +1,4 @@
-// attend.c: clattn attend: attention on files.
+// attend.c: the command `clattn attend`: attention on files.
 #include "verification/device/measure.h"
 #include "verification/device/opencl.h"
 #include "verification/words/words.h"
@@ -12,19 +12,19 @@ static const option_row attend_rows[] = {
     {"q", "FILE", "[B,H,Nq,D] queries: .npy or FILE.safetensors#TENSOR", AS_TEXT(attend, q)},
     {"k", "FILE", "[B,Hkv,Nkv,D] keys; H is a multiple of Hkv", AS_TEXT(attend, k)},
     {"v", "FILE", "[B,Hkv,Nkv,Dv] values", AS_TEXT(attend, v)},
-    {"layout", "NAME", "axes of the files: bhsd, which is the default, or bshd for [B,N,H,D]",
+    {"layout", "NAME", "order of the files' axes: bhsd (the default), or bshd for [B,N,H,D]",
      AS_YES(attend, bshd, layout_names)},
     {"out", "FILE", "output [B,H,Nq,Dv], .npy", AS_OUTPUT(attend, out)},
     {"lse", "FILE", "log-sum-exp [B,H,Nq]", AS_OUTPUT(attend, lse)},
     {"weights", "FILE", "attention weights [B,H,Nq,Nkv]", AS_OUTPUT(attend, weights)},
     {"scores", "FILE", "scores [B,H,Nq,Nkv] at the point that --scores-at names", AS_OUTPUT(attend, scores)},
-    {"scores-at", "TAP", "which scores: raw, after the softcap, masked, or after the softmax",
+    {"scores-at", "TAP", "which scores: raw, softcap (after it), masked, or softmax (after it)",
      AS_CHOICE(attend, scores_at, names_taps)},
     {"dropout-mask", "FILE", "which weights --dropout keeps, bool [B,H,Nq,Nkv]",
      AS_OUTPUT(attend, dropout_mask)},
     {"kv-type", "TYPE", "how K and V are stored on the device: " STORE_TYPES_HELP,
      AS_CHOICE(attend, stores.type, store_names)},
-    {"v-type", "TYPE", "how V is stored where that differs from K: a type of --kv-type",
+    {"v-type", "TYPE", "how V is stored if not as K: a type of --kv-type",
      AS_CHOICE(attend, v_type, store_names)},
     {"kv-rotation", "N",
      "Hadamard-transform K and V, in blocks of N columns, before --kv-type stores them in 8 or 4 bits; q and "
@@ -47,7 +47,7 @@ static int check_options(const attend *a) {
                                                                            : !a->v ? "v"
                                                                                    : "out");
     if (a->dropout_mask && a->several.devices)
-        return tool_wrong("--dropout-mask: is of one device: not with --devices");
+        return tool_wrong("--dropout-mask: works on one device only: not with --devices");
     if (a->scores_at >= 0 && !a->scores)
         return tool_wrong("--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
@@ -55,7 +55,8 @@ static int check_options(const attend *a) {
     return -1;
 }
 
-// What K and V become. A side without scales of its own leaves those options to the other.
+// Choose how K (stored[0]) and V (stored[1]) are stored. store_check then rejects options of scales
+// if neither K nor V has scales.
 static int choose_stores(attend *a) {
     int status = store_choose(&a->stores, a->stores.type, &a->stored[0]);
     if (status < 0) status = store_choose(&a->stores, a->v_type, &a->stored[1]);
@@ -94,7 +95,8 @@ static int save_outputs(attend *a, tensors *t) {
     return status >= 0 ? status : append_options_save(&a->append, t, &p->kv, &a->k_array, &a->v_array);
 }
 
-// Compile the call's kernels, and run it once where its time would contain the driver's compiler.
+// Compile the call's kernels. Run the call once, untimed, if the driver compiles at a kernel's
+// first launch.
 static clattn_status make_ready(const attend *a, session *s, clattn_plan *plan, uint64_t *ready_ns) {
     const clattn_attention_params *p = &a->params;
     compiling *const notice = compiling_begin(s);
@@ -103,7 +105,7 @@ static clattn_status make_ready(const attend *a, session *s, clattn_plan *plan, 
     *ready_ns = measure_clock_ns();
     if (done == CLATTN_OK && compiling_runs_first(s, report_flops(p))) {
         done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
-        clFinish(s->queue); // a failure is that of the run that is timed
+        clFinish(s->queue); // A failure of this untimed run shows again in the timed run.
     }
     compiling_end(notice);
     return done;
@@ -148,7 +150,8 @@ static int run_several(attend *a, several *all, tensors *t) {
     if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     a->params.progress = watch_begin(&seen, s->options.quiet, report_flops(&a->params));
-    // A call that nobody watches takes less than a second: what takes longer is the compiler.
+    // The program shows no progress for a call this short: about a second. If the call needs
+    // longer, the driver is compiling: report that.
     compiling *const notice = report_flops(&a->params) < WATCH_LEAST_FLOPS ? compiling_begin(s) : NULL;
     uint64_t start = measure_clock_ns();
     clattn_status done = several_run(all, &a->params);
@@ -168,9 +171,9 @@ static int run_several(attend *a, several *all, tensors *t) {
     return status >= 0 ? status : told;
 }
 
-// On those of --devices.
+// Run on the devices of --devices.
 static int open_several(attend *a) {
-    several all; // does not move: contexts log to its sessions
+    several all; // must not move: the contexts log to its sessions
     const int status = several_open(&all, &a->several, &a->common, false);
     if (status >= 0) return status;
     tensors t = {.session = &all.sessions[0], .host = true};
@@ -180,7 +183,8 @@ static int open_several(attend *a) {
     return ran;
 }
 
-// On the device; `status` is what the inputs came to, which all ranks hear of.
+// Run on one device. `status` is the result of loading the inputs. All ranks agree on the worst
+// status.
 static int open_and_run(attend *a, int status) {
     session s = {0};
     if (status < 0) status = session_open(&s, &a->common);
@@ -233,7 +237,7 @@ int tool_attend(int argc, char **argv) {
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
-        status = tool_wrong("--devices: beside --mpi each rank has one device: --device");
+        status = tool_wrong("--devices: with --mpi each rank has one device: use --device");
     if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
     if (status >= 0) return status;
     status = options_check_outputs(&line);

@@ -1,7 +1,9 @@
-// attend_arrays.c: the arrays of a call of clattn attend: their types, loading what is no q, k or v, the device, and results.
+// attend_arrays.c: the arrays of `clattn attend`: convert types, load all files except q, k and v,
+// upload, and create the outputs.
 #include "cli/attend/attend.h"
 
-// As which floats K (0) and V (1) are loaded.
+// The float type (an index into names_types) that K (0) or V (1) is loaded as. Quantised sides load
+// as f32.
 static int float_type(const attend *a, int which) {
     const int type = which ? a->v_type : a->stores.type;
     return a->stored[which].type != CLATTN_TYPE_F32 ? 0 : type >= 0 ? type : a->dtype;
@@ -9,7 +11,8 @@ static int float_type(const attend *a, int which) {
 
 int attend_store(attend *a) {
     int status = tensors_store("q", &a->q_array, a->dtype);
-    // A u2 file holds bf16 by --dtype, whatever it is then stored as.
+    // With --dtype bf16, a file of NumPy type u2 contains bf16, even if K or V is then stored as
+    // another type.
     if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
     if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
     if (status < 0) status = tensors_store("k", &a->k_array, float_type(a, 0));
@@ -20,7 +23,8 @@ int attend_store(attend *a) {
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const int types[2] = {float_type(a, 0), float_type(a, 1)};
     const bool quantised = a->stored[0].type != CLATTN_TYPE_F32 || a->stored[1].type != CLATTN_TYPE_F32;
-    const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
+    // A cache is never ragged: its batch is not packed.
+    const bool is_cache = a->append.k_new || a->kv.block_table;
     int status = append_options_load(&a->append, a->dtype, quantised);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
     const int64_t batch = ragged_options_batch(&a->ragged, items);
@@ -52,7 +56,7 @@ int attend_outputs(attend *a, tensors *t) {
     return status;
 }
 
-// Files of [B,N,H,D].
+// Swap the heads and rows axes of files with layout [B,N,H,D].
 static void swap(const attend *a, clattn_tensor *const views[], int count) {
     for (int i = 0; a->bshd && i < count; i++)
         if (views[i]->rank) *views[i] = tensors_swap_heads(*views[i]);

@@ -1,7 +1,10 @@
-// attend_backward.c: the gradients of a call of clattn attend: --grad-out and what is asked for with it.
+// attend_backward.c: the gradients of `clattn attend`: --grad-out and the gradients that the user
+// requests with it.
 #include "cli/attend/attend.h"
 
-// One result: its option, its view of the call, what it has the shape and type of, and whether its rows are [B,N,H,D] with --layout bshd.
+// One result: its option, its tensor in the backward call's parameters, and the input whose shape
+// and type it has. LIKE_HEADS is one float32 number for each head. All but LIKE_BIAS and LIKE_HEADS
+// are [B,N,H,D] with --layout bshd.
 typedef enum like { LIKE_Q, LIKE_K, LIKE_V, LIKE_BIAS, LIKE_HEADS } like;
 static const struct {
     const char *option;
@@ -22,17 +25,17 @@ static const option_row rows[] = {
     {"grad-out", "FILE",
      "[B,H,Nq,Dv] gradient with respect to the output, from which the gradients below are computed",
      AS_TEXT(attend_gradients, out)},
-    {"grad-lse", "FILE", "[B,H,Nq] gradient with respect to the log-sum-exp, beside --grad-out",
+    {"grad-lse", "FILE", "[B,H,Nq] gradient with respect to the log-sum-exp, in addition to --grad-out",
      AS_TEXT(attend_gradients, lse)},
-    RESULT("grad-q", 0, "gradient of q, as q"),
-    RESULT("grad-k", 1, "gradient of k, as k"),
-    RESULT("grad-v", 2, "gradient of v, as v"),
-    RESULT("grad-bias", 3, "gradient of --bias, as it, f32"),
+    RESULT("grad-q", 0, "gradient of q, shaped as q"),
+    RESULT("grad-k", 1, "gradient of k, shaped as k"),
+    RESULT("grad-v", 2, "gradient of v, shaped as v"),
+    RESULT("grad-bias", 3, "gradient of --bias, f32, shaped as --bias"),
     RESULT("grad-sinks", 4, "gradient of --sinks, [H]"),
     RESULT("grad-alibi", 5, "gradient of ALiBi's slopes, [H]"),
     RESULT("grad-head-scales", 6, "gradient of --head-scales, [H]"),
     {"score-mod-gradient", "EXPR",
-     "derivative of --score-mod by score, where the library has none of its own",
+     "derivative of --score-mod with respect to score, if the library cannot derive it",
      AS_TEXT(attend_gradients, score_mod)},
 };
 
@@ -52,7 +55,7 @@ int attend_gradients_check(const attend *a) {
     if (g->out && !first)
         return tool_wrong("--grad-out: has no effect without one of --grad-q, --grad-k, --grad-v");
     if (g->out && a->ranks.wanted)
-        return tool_wrong("--grad-out: gradients are made by one process: not with --mpi");
+        return tool_wrong("--grad-out: gradients are computed by one process: not with --mpi");
     return -1;
 }
 
@@ -65,7 +68,7 @@ int attend_gradients_load(attend *a) {
     return status;
 }
 
-// A result of the shape of a view of the call, which lies as files do.
+// Create result n. Its file has the axes of the input that it is the gradient of.
 static int make_result(attend *a, tensors *t, int n, clattn_attention_backward_params *p) {
     const clattn_attention_params *f = &p->forward;
     attend_gradients *g = &a->gradients;
@@ -89,7 +92,7 @@ int attend_gradients_begin(attend *a, tensors *t) {
     if (!g->out) return -1;
     if (a->bshd) p->dout = tensors_swap_heads(p->dout);
     if (status < 0 && g->lse) status = tensors_upload(t, &g->lse_array, &p->dlse);
-    // What gradients are made of, where nobody else wants it.
+    // Backward needs the log-sum-exp. Allocate it if the user did not request it with --lse.
     if (status < 0 && !a->lse)
         status = tensors_output(t, ARRAY_F32, 3, a->params.q.shape, &a->lse_array, &a->params.lse);
     p->forward = a->params, p->score_mod_gradient = g->score_mod;

@@ -1,16 +1,17 @@
-// attend_ranks.c: clattn attend --mpi: files are found and compared before there is a device; then each rank reads its rows of a part,
-// takes part in the call and keeps what came out, until all of it is written. Sequences that lie one behind the other are a part
-// each, so that every rank has some rows of each.
+// attend_ranks.c: `clattn attend --mpi`. All files are inspected and compared before a device is
+// opened. Then each rank reads its rows of a part, runs its share of the call, and keeps its rows
+// of the result. At the end the ranks write the results together. With --cu-seqlens each sequence
+// is a part, so that every rank has some rows of each sequence.
 #include "cli/attend/attend.h"
 
-// `count` rows from `local` on of some batch items.
+// View `count` rows from row `local` on, of `items` batch items from `item` on.
 static clattn_tensor part_of(clattn_tensor t, int64_t item, int64_t items, int64_t local, int64_t count) {
     t.offset += count ? item * t.stride[0] + local * t.stride[2] : 0;
     t.shape[0] = items, t.shape[2] = count;
     return t;
 }
 
-// The same of positions, [B or 1, N] or [3, B or 1, N].
+// The same view of positions, which are [B or 1, N] or [3, B or 1, N].
 static clattn_tensor positions_of(clattn_tensor t, int64_t item, int64_t items, int64_t row, int64_t count) {
     const int rows = t.rank - 1, batch = t.rank - 2;
     t.offset += count ? row * t.stride[rows] : 0;
@@ -24,11 +25,13 @@ static clattn_tensor positions_of(clattn_tensor t, int64_t item, int64_t items, 
 typedef struct turn {
     attend *a;
     session *s;
-    clattn_tensor positions; // rank 0: they are counted
-    int64_t row, item;       // of the positions, that of the sequence's first row
+    clattn_tensor positions; // rank 0: rows are numbered consecutively
+    int64_t row, item;       // where the sequence's first row is in `positions`
 } turn;
 
-// Rows [start, start + count) of the whole, of items from `item` on, which stand at `shift`[items] more.
+// Apply RoPE in place to rows [start, start + count) of the whole sequence. This rank stores these
+// rows from row `local` on, of `items` batch items from `item` on. `shift`[items], or NULL, is
+// added to the positions.
 static int turn_rows(const turn *t, const clattn_tensor *x, int64_t item, int64_t items, int64_t local,
                      int64_t start, int64_t count, int32_t *shift) {
     clattn_rope_params p = {.x = part_of(*x, item, items, local, count), .rope = t->a->params.rope};
@@ -64,7 +67,7 @@ static int turn_queries(const turn *t, const attend_part *part) {
     return status;
 }
 
-// Item by item where each has a past of its own.
+// One launch for each batch item if the items have pasts of different lengths.
 static int turn_keys(const turn *t, const attend_part *part, int64_t item) {
     const clattn_tensor *k = &t->a->params.kv.k;
     const ranks_keys *keys = &t->a->shared.keys;
@@ -77,14 +80,16 @@ static int turn_keys(const turn *t, const attend_part *part, int64_t item) {
             const int64_t past = ranks_keys_past(keys, item + b), from = past > start ? past : start;
             const int64_t last = past + ranks_keys_new(keys, item + b), to = last < end ? last : end;
             turn now = *t;
-            if (now.positions.rank) now.row -= past; // which they do not count
+            // Positions cover only the new keys, not the past.
+            if (now.positions.rank) now.row -= past;
             status = turn_rows(&now, k, b, step, local + from - start, from, to - from, NULL);
         }
     return status;
 }
 
-// RoPE of this rank's rows of a part, which the library's shared call does not do: each rank turns its rows of q and of the new keys in
-// place, where they stand in the whole. Past rows, and rows of pages, were turned before they were stored.
+// Apply RoPE to this rank's rows of a part, because the library's shared call does not. Each rank
+// changes its rows of q and of the new keys in place. Past rows and pages were RoPE'd before they
+// were stored.
 static int attend_turn(attend *a, session *s, const attend_part *part, int64_t item) {
     const clattn_rope *rope = &a->params.rope;
     const ranks_keys *keys = &a->shared.keys;
@@ -95,7 +100,7 @@ static int attend_turn(attend *a, session *s, const attend_part *part, int64_t i
     return turn_keys(&t, part, item);
 }
 
-// Options that one device alone has.
+// Options that work on one device only.
 static const char *refused(const attend *a) {
     if (a->weights || a->scores) return "--weights, --scores";
     if (a->dropout_mask) return "--dropout-mask";
@@ -115,18 +120,20 @@ static const char *refused(const attend *a) {
 
 static int check(const attend *a) {
     const char *what = refused(a);
-    if (what) return tool_wrong("%s: is not built for --mpi, whose rows are shared", what);
+    if (what) return tool_wrong("%s: is unsupported with --mpi, which partitions rows", what);
     if (ranks_way_is(&a->ranks, "heads"))
-        return tool_wrong("--mpi-way heads: is of layer; all_to_all shares heads of attention");
+        return tool_wrong(
+            "--mpi-way heads: works with layer only; all_to_all partitions the heads of attention");
     return -1;
 }
 
-// Numbers that grow from 0 to at most `rows`.
+// Check that the numbers rise from 0 to at most `rows`.
 static int check_cu(const char *option, const int32_t *cu, int64_t count, int64_t rows) {
     for (int64_t b = 0; b <= count; b++)
         if (cu[b] < (b ? cu[b - 1] : 0) || cu[b] > rows || (b == 0 && cu[b]))
-            return tool_wrong("--%s: number %lld is %d: 0 first, none below the last, at most %lld rows",
-                              option, (long long)b, (int)cu[b], (long long)rows);
+            return tool_wrong(
+                "--%s: number %lld is %d: numbers from 0 that never decrease, up to %lld rows, are needed",
+                option, (long long)b, (int)cu[b], (long long)rows);
     return -1;
 }
 
@@ -134,7 +141,8 @@ static int64_t rows_of(const attend_shared *sh, int64_t b, bool bshd) {
     return sh->ragged.cu ? sh->ragged.cu[b + 1] - sh->ragged.cu[b] : sh->q.whole.shape[bshd ? 1 : 2];
 }
 
-// Sequences' own lengths where none are said, or longer ones.
+// Default lengths are the sequences' own. With --cu-seqlens, longer lengths are cut to the
+// sequence.
 static int find_lengths(attend *a) {
     attend_shared *sh = &a->shared;
     const clattn_score *s = &a->score.score;
@@ -150,8 +158,8 @@ static int find_lengths(attend *a) {
         if (sh->ragged.cu && sh->q_lengths[b] > rows) sh->q_lengths[b] = (int32_t)rows;
         if (sh->ragged.cu && sh->kv_lengths[b] > keys) sh->kv_lengths[b] = (int32_t)keys;
         if (own && sh->kv_lengths[b] > keys)
-            return tool_wrong("--kv-lengths: item %lld is %d: its past and new keys are %lld", (long long)b,
-                              (int)sh->kv_lengths[b], (long long)keys);
+            return tool_wrong("--kv-lengths: item %lld is %d: its past and new keys are only %lld",
+                              (long long)b, (int)sh->kv_lengths[b], (long long)keys);
     }
     if (!s->q_lengths) free(sh->q_lengths), sh->q_lengths = NULL;
     if (!s->kv_lengths && !sh->kv.lengths) free(sh->kv_lengths), sh->kv_lengths = NULL;
@@ -171,7 +179,8 @@ static int find_parts(attend *a) {
         if (sh->batch) ranks_share(&a->ranks, ranks_keys_count(&sh->keys, n), &p->kv);
         p->q.first = sh->ragged.cu ? sh->ragged.cu[n] : 0, p->q.file = sh->q.whole.shape[a->bshd ? 1 : 2];
         p->out_rows = p->q;
-        // Few rows would leave ranks without any, and send all keys to the others.
+        // With fewer than two query rows a rank, split the keys instead of the queries: splitting
+        // the queries would leave ranks idle and send all keys to the others.
         p->decode =
             ranks_way_is(&a->ranks, "decode") || ((!a->ranks.way || ranks_way_is(&a->ranks, "auto")) &&
                                                   rows < 2 * a->ranks.count && a->ranks.count > 1);
@@ -191,7 +200,7 @@ static int check_positions(const char *option, const array *a, int64_t batch, in
                       array_shape_text(a, shape), (long long)batch, (long long)rows);
 }
 
-// As many as there are rows, and new keys.
+// There must be as many positions as query rows, and as many k-positions as new keys.
 static int find_positions(const attend *a) {
     const attend_shared *sh = &a->shared;
     const int axis = a->bshd ? 1 : 2;
@@ -205,7 +214,8 @@ static int find_positions(const attend *a) {
     return status;
 }
 
-// Checks a map for sequences, whose calls see a part of it; else the library says what is wrong.
+// With --cu-seqlens, check the shape of a mask or bias: each call sees only a part of it. Otherwise
+// the library checks the shape.
 static int find_map(const attend *a, const char *option, const char *file) {
     const attend_shared *sh = &a->shared;
     int64_t want[4] = {sh->batch, sh->heads, sh->max_q, 0};
@@ -259,7 +269,7 @@ int attend_shared_find(attend *a) {
     sh->batch = ragged_options_batch(&sh->ragged, q->shape[0]);
     sh->keys.cu = sh->ragged.cu_kv, sh->keys.bshd = a->bshd;
     if (status < 0 && sh->ragged.cu && q->shape[0] != 1)
-        return tool_wrong("--cu-seqlens: --q has %lld items: 1 is needed, of all sequences",
+        return tool_wrong("--cu-seqlens: --q has %lld batch items: 1 with all sequences is needed",
                           (long long)q->shape[0]);
     if (status < 0) status = ranks_keys_find(&sh->keys, files, &sh->kv, sh->batch);
     const int axis = a->bshd ? 1 : 2;
@@ -289,13 +299,13 @@ static int load_part(attend *a, const attend_part *p, int64_t item, int64_t item
                        : ranks_load_maps(r, &a->score, 1, sh->max_q, &in_sequence, sh->ragged.cu ? item : -1);
 }
 
-// Columns past the sequence's keys are those of longer ones.
+// Hide the map's columns after this sequence's keys: they belong to longer sequences.
 static void cut(clattn_tensor *map, int64_t keys) {
     int64_t *columns = map->rank ? &map->shape[map->rank - 1] : NULL;
     if (columns && *columns != 1) *columns = keys;
 }
 
-// Fits the call to this part alone.
+// Narrow the call's lengths, offsets and maps to this part.
 static void fit_part(attend *a, const attend_part *p, int64_t item) {
     const attend_shared *sh = &a->shared;
     clattn_score *s = &a->params.score;

@@ -10,7 +10,7 @@ static bool take_tolerance(void *target, const char *value, char why[256]) {
     expect *e = target;
     e->tolerant = true;
     if (option_number(value, &e->tolerance, why) && e->tolerance >= 0.0) return true;
-    snprintf(why, 256, "a number from 0 is needed; 0 takes the same numbers alone");
+    snprintf(why, 256, "a number from 0 is needed; 0 accepts equal numbers only");
     return false;
 }
 
@@ -27,7 +27,7 @@ option_group expect_group(expect *e) {
     return (option_group){"check", OPTION_ROWS(rows), e};
 }
 
-// Its type and shape alone.
+// Read only the type and shape.
 static int find_values(expect *e) {
     reason error;
     load_place place;
@@ -58,12 +58,12 @@ int expect_fits(const expect *e, const array *result, int row_axis) {
     int64_t selected = 0;
     if (!e->file) return -1;
     if (!same_shape(&e->values, result))
-        return tool_wrong("--expect: has shape %s: the output's, %s, is needed",
+        return tool_wrong("--expect: has shape %s: the output's shape %s is needed",
                           array_shape_text(&e->values, got), array_shape_text(result, want));
     for (int64_t b = 0; e->rows && b < result->shape[0]; b++) {
         if (e->rows[b] < 0 || e->rows[b] > result->shape[row_axis])
-            return tool_wrong("--expect-rows: item %lld is %d: 0 to %lld rows are there", (long long)b,
-                              (int)e->rows[b], (long long)result->shape[row_axis]);
+            return tool_wrong("--expect-rows: item %lld is %d: a number from 0 to %lld rows is needed",
+                              (long long)b, (int)e->rows[b], (long long)result->shape[row_axis]);
         selected += e->rows[b];
     }
     if (array_count(result) > 0 && (!e->rows || selected > 0)) return -1;
@@ -73,7 +73,7 @@ int expect_fits(const expect *e, const array *result, int row_axis) {
 
 int expect_add(expect *e, const array *result, array *values, int row_axis, const int64_t *rows) {
     float *got = NULL, *want = NULL;
-    if (isnan(e->error)) return -1; // which stays
+    if (isnan(e->error)) return -1; // a NaN difference is final
     if (result->type == ARRAY_BF16 && values->type == ARRAY_U16) values->type = ARRAY_BF16;
     if (!array_to_f32(result, &got) || !array_to_f32(values, &want)) {
         free(got);
@@ -86,7 +86,7 @@ int expect_add(expect *e, const array *result, array *values, int row_axis, cons
     for (int64_t i = 0; i < count; i++) {
         const int64_t mine = i / inner % result->shape[row_axis], row = rows ? rows[mine] : mine;
         if (e->rows && row >= e->rows[i / per_batch]) continue;
-        // The same infinity twice differs by 0.
+        // Equal infinities differ by 0.
         const double difference = got[i] == want[i] ? 0.0 : fabs((double)got[i] - (double)want[i]);
         if (!(difference <= e->error)) e->error = difference;
         if (isnan(difference)) break;

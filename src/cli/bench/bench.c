@@ -1,9 +1,10 @@
-// bench.c: clattn bench: what to measure and where, and the table of what came out.
+// bench.c: the command `clattn bench`: parse what to measure and where, run it, and write the
+// table.
 #include "verification/words/words.h"
 #include "cli/bench/bench.h"
 #include "cli/ranks/ranks.h"
 
-// By its ending; JSON without one. -1: an ending that none of the formats has.
+// The table's format by the file name's ending. No ending: JSON. An unknown ending: -1.
 static int format_of(const char *path) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     for (int i = 0; dot && bench_formats[i]; i++)
@@ -30,27 +31,30 @@ static bool check_save(void *target, const char *value, char why[256]) {
     return format_of(value) >= 0;
 }
 
-// tool_bench has looked for it.
+// An error here: tool_bench handles --mpi before it parses the other options.
 static bool refuse_mpi(void *target, const char *value, char why[256]) {
     (void)target, (void)value;
-    snprintf(why, 256, "is written out and on the program's own line: clattn bench --mpi --help");
+    snprintf(why, 256,
+             "must be written in full on the program's own command line: see clattn bench --mpi --help");
     return false;
 }
 
 static const char *const no_yes_both[] = {"no", "yes", "both", NULL}, *const off_on[] = {"off", "on", NULL};
-// names_ops, and one more word for the last of them.
+// names_ops, and attend-backward as a second name for backward.
 static const char *const bench_ops[] = {"attend",   "decode",          "layer", "linear",
                                         "backward", "attend-backward", NULL};
 #define AS_AXIS(axis) AS_NUMBERS(bench, lists[BENCH_AXIS_##axis])
 #define AS_WORDS(axis, names) AS_NAMES(bench, lists[BENCH_AXIS_##axis], names)
 static const option_row bench_rows[] = {
-    {"-b", "LIST", "batch sizes; a list is 1,4 or 1k..16k*2 (k is 1024), and lists multiply", AS_AXIS(B)},
+    {"-b", "LIST",
+     "batch sizes; a list is 1,4 or 1k..16k*2 (k is 1024); every combination of the lists is a case",
+     AS_AXIS(B)},
     {"-n", "LIST", "query rows", AS_AXIS(N)},
-    {"n-kv", "LIST", "key rows; default: as -n", AS_AXIS(N_KV)},
+    {"n-kv", "LIST", "key rows; default: the same as -n", AS_AXIS(N_KV)},
     {"-d", "LIST", "head size", AS_AXIS(D)},
-    {"dv", "LIST", "head size of V; default: as -d", AS_AXIS(DV)},
+    {"dv", "LIST", "head size of V; default: the same as -d", AS_AXIS(DV)},
     {"heads", "LIST", "query heads", AS_AXIS(HEADS)},
-    {"kv-heads", "LIST", "key/value heads; default: as --heads", AS_AXIS(KV_HEADS)},
+    {"kv-heads", "LIST", "key/value heads; default: the same as --heads", AS_AXIS(KV_HEADS)},
     {"d-model", "LIST", "model width of a layer, inner size of a linear; default: heads * head size",
      AS_AXIS(MODEL)},
     {"causal", "LIST", "causal mask: no, yes or both; it is aligned bottom-right",
@@ -68,8 +72,8 @@ static const option_row bench_rows[] = {
      "(the gradients of attend, counted as 2.5 times its operations: five products for two)",
      AS_WORDS(OP, bench_ops)},
     {"baselines", "LIST",
-     "rows beside each case for comparison: none, unfused, clblast (float32, Q K^T and P V as CLBlast's "
-     "products); default: none, and with no list at all both for one case",
+     "baselines that are measured beside each case: none, unfused, or clblast (float32, Q K^T and P V by "
+     "CLBlast); default: none; without any list, both for one case",
      AS_NAMES(bench, baselines, bench_baselines)},
     {"preset", "LIST",
      "sizes of bert-base, gpt2, gpt3, llama3-8b, decode or mla-decode, which the options above override; or "
@@ -81,7 +85,7 @@ static const option_row bench_rows[] = {
      "and tune name them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: "
      "src/verification/case/case.h)",
      AS_TEXT(bench, named)},
-    {"batch", "FILE", "a file of case names, one a line, as --case takes them; a # begins a remark",
+    {"batch", "FILE", "a file of case names as for --case, one on each line; # begins a comment",
      AS_TEXT(bench, batch)},
     {"against", "OPTIONS",
      "measure each case interleaved with the same case under these options, and print the ratio of their "
@@ -94,9 +98,9 @@ static const option_row bench_rows[] = {
     {"repeat", "N", "timed runs; default: as many as --max-ms allows",
      AS_INTEGER(bench, settings.measure.repeat, 1, 1000)},
     {"max-ms", "X",
-     "time for the runs of one case, and for each limit of a device, in milliseconds; default 1000, or ten "
-     "times that where it is not enough for 5 runs; a case of which one run takes more than ten times that "
-     "(and two seconds) is stopped and reported as unsupported",
+     "time in milliseconds for the runs of one case, and for each limit of a device; default 1000, or up to "
+     "ten times that if it is not enough for 5 runs; a case with a run longer than ten times that (and two "
+     "seconds) is stopped and reported as unsupported",
      AS_CALL(take_max_ms)},
     {"options", NULL,
      "measure what each option of an attention call costs, interleaved with the plain call: for a prefill "
@@ -105,8 +109,8 @@ static const option_row bench_rows[] = {
     {"check", "on|off", "verify each case before it is timed; default on",
      AS_YES(bench, settings.check, off_on)},
     {"limits", "on|off",
-     "measure what each device can do at most, before its cases and after them, of which each row then has a "
-     "share; default on; off saves seconds",
+     "measure each device's peak rates before and after its cases; each row then shows its share of the "
+     "limit; default on; off saves seconds",
      AS_YES(bench, limits, off_on)},
     {"-o", "FORMAT", "md, csv, json, jsonl or sql on stdout; default md",
      AS_CHOICE(bench, format, bench_formats)},
@@ -134,7 +138,8 @@ static int save_submission(const bench *b) {
     reason error;
     size_t bytes = 0;
     if (!b->submit || b->rows == 0) return -1;
-    if (interrupt_asked()) return -1; // which is told; a part of the set is no submission
+    // An interrupted run has measured only part of the set, which is no submission.
+    if (interrupt_asked()) return -1;
     const double max_ms = b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0;
     char *text = bench_submit_text(b->table, max_ms, &bytes);
     const bool ok = text && file_write_whole(b->submit, text, bytes, error);
@@ -156,33 +161,34 @@ static int print_table(const bench *b) {
     return -1;
 }
 
-// The shapes whose options are measured: calls of attention without any.
+// Make the cases whose options are measured. They must be calls of attention without any option.
 static bool make_option_cases(bench *b, bool listed, char why[256]) {
     char standard[256] = "";
     for (int n = 0; bench_option_cases[n]; n++) {
         const size_t used = strlen(standard);
         snprintf(standard + used, sizeof standard - used, "%s%s", n ? "," : "", bench_option_cases[n]);
     }
-    snprintf(why, 256, "--options: has its own cases, or those of --case: no list or baseline beside it");
+    snprintf(why, 256,
+             "--options: measures its own cases or those of --case: no list or baseline is accepted with it");
     if (listed || !bench_cases_named(b->named ? b->named : standard, &b->cases, &b->case_count, why))
         return false;
     for (int i = 0; i < b->case_count; i++) {
         const struct test_case *t = &b->cases[i].test;
-        snprintf(why, 256, "--options: options are of attend and decode alone");
+        snprintf(why, 256, "--options: measures only attend and decode");
         if (case_attends(t) && !t->composed) continue;
         return false;
     }
     return true;
 }
 
-// The names of a file, one a line, as those of --case.
+// Read case names from a file, one a line, and join them with commas as --case expects.
 static int read_batch(bench *b, char **names) {
     unsigned char *text = NULL;
     size_t bytes = 0, used = 0;
     reason why;
     bool remark = false, word = false;
     if (!b->batch) return -1;
-    if (b->named) return tool_wrong("--batch: and --case name cases both: one is accepted");
+    if (b->named) return tool_wrong("--batch: names cases, and so does --case: one is accepted");
     if (!file_read_whole(b->batch, &text, &bytes, why)) return tool_wrong("--batch %s", why);
     for (size_t i = 0; i < bytes; i++) {
         const char c = (char)text[i];
@@ -203,11 +209,11 @@ static bool make_cases(bench *b, char why[256]) {
     if (b->options) return make_option_cases(b, listed, why);
     if (!b->named) return bench_cases_make(b->lists, &b->baselines, &b->cases, &b->case_count, why);
     if (!listed) return bench_cases_named(b->named, &b->cases, &b->case_count, why);
-    snprintf(why, 256, "--case: says it all, no list or baseline beside it");
+    snprintf(why, 256, "--case: names complete cases: no list or baseline is accepted with it");
     return false;
 }
 
-// Makes no, yes and both a list with each of the two at most once.
+// Replace the words no, yes and both by the values 0 and 1, each at most once.
 static void expand_both(option_list *list) {
     bool wanted[2] = {false, false};
     for (int i = 0; i < list->count; i++)
@@ -219,12 +225,12 @@ static void expand_both(option_list *list) {
 
 static int parse(bench *b, int argc, char **argv) {
     const option_group groups[] = {
-        {"what is measured; with nothing, a minute of standard cases on every device",
+        {"what is measured; without options, a minute of standard cases on every device",
          OPTION_ROWS(bench_rows), b},
         several_group(&b->several),
         common_group(&b->common)};
     command_line line = {.command = "bench",
-                         .summary = "measure attention, verified first, against what the device can do",
+                         .summary = "verify and measure attention, and compare with the device's limits",
                          .example =
                              "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16\n"
                              "clattn bench --submit my-machine.json",
@@ -237,7 +243,8 @@ static int parse(bench *b, int argc, char **argv) {
     return status < 0 ? options_check_outputs(&line) : status;
 }
 
-// The options of --against, by spaces, as a second request that shares the rest with the first.
+// Parse the options in --against, separated by spaces, as a second request. Options that are not
+// named there are the command's.
 static int parse_against(bench *b, bench *other, char words[512]) {
     char *argv[64] = {(char[]){"bench"}};
     int argc = 1;
@@ -258,8 +265,8 @@ static int make_all(bench *b) {
     if (!b->other) return -1;
     if (!make_cases(b->other, why)) return tool_wrong("--against: %s", why);
     if (b->other->case_count != b->case_count)
-        return tool_wrong("--against: makes %d cases, and there are %d without it: a list or --case beside "
-                          "it, and of its own lists one value each, are accepted",
+        return tool_wrong("--against: makes %d cases, and the command itself %d: lists or --case of the "
+                          "command, and lists of one value in --against, are accepted",
                           b->other->case_count, b->case_count);
     return -1;
 }
@@ -271,15 +278,17 @@ static int measure_all(bench *b) {
     int status = together ? bench_run_group(b) : bench_run_devices(b);
     if (status < 0) status = print_table(b);
     if (status < 0) status = save_submission(b);
-    if (status < 0) status = save_table(b); // last: a table that cannot be saved has at least been seen
+    // Last, so that a table that cannot be saved has been printed.
+    if (status < 0) status = save_table(b);
     json_decref(b->table);
     if (status >= 0) return status;
     if (interrupt_asked())
         return tool_interrupted("interrupted: the table holds %d rows that were measured%s", b->measured,
                                 b->submit ? "; --submit writes the whole set or nothing" : "");
     if (b->measured + b->failures == 0)
-        return tool_failed("nothing was measured: no device takes any of the %d cases; --verbose tells why",
-                           b->case_count);
+        return tool_failed(
+            "nothing was measured: no device supports any of the %d cases; --verbose shows why",
+            b->case_count);
     return b->failures ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -291,7 +300,8 @@ int tool_bench(int argc, char **argv) {
         if (!strcmp(argv[n], "--mpi")) return ranks_bench_run(argc, argv);
     int status = parse(&b, argc, argv);
     if (status >= 0) return status;
-    if (b.format >= 0 && b.common.json) return tool_wrong("--json: says it, and so does -o: one is accepted");
+    if (b.format >= 0 && b.common.json)
+        return tool_wrong("--json: sets the format, and so does -o: one is accepted");
     status = read_batch(&b, &names);
     if (status < 0) status = parse_against(&b, &other, words);
     if (status < 0) status = make_all(&b);

@@ -1,4 +1,4 @@
-// bench.h: what the parts of clattn bench share: what was asked for, and what came out. Used by bench*.c.
+// bench.h: what the bench*.c files share: the parsed request and the results.
 #ifndef CLATTN_TOOL_BENCH_BENCH_H
 #define CLATTN_TOOL_BENCH_BENCH_H
 #include "cli/bench/bench_table.h"
@@ -13,39 +13,45 @@ typedef struct bench {
     bool options, limits;
     common_options common;
     several_options several;
-    struct bench *other; // of --against
+    struct bench *other; // the request of --against
     bench_case *cases;
     int case_count, failures, rows, measured;
     json_t *table;
-    progress progress; // in milliseconds that the parts are expected to take
-    double option_ms;  // of an option of the case at hand
+    // In expected milliseconds.
+    progress progress;
+    double option_ms; // expected milliseconds of one option of the current case
 } bench;
 
-// All devices, or the one that is named. -1, or an exit status with its line.
+// Run on all devices, or on the device that --device names. Returns -1, or an exit status after
+// printing a line.
 int bench_run_devices(bench *b);
 
-// A row is there: counted, and what is wrong with it is told.
+// Count a finished row, and print its error if it has one.
 void bench_count(bench *b, const bench_row *row);
 
-// bench_against.c: two settings of the same cases on one device, in turns.
-// One side of a pair: a context's options, tuned rows (NULL: those that the options say), and the case.
+// bench_against.c: measure two settings of the same case on one device, interleaved.
+//
+// One side of a pair: the options of its context, its tuned rows (NULL: as the options select), and
+// its case.
 typedef struct bench_side {
     const common_options *options;
     const char *rows;
     bench_case c;
 } bench_side;
 
-// Both on contexts of their own, verified, then in turns.
+// Verify both sides, each on a context of its own, then time them interleaved.
 void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair);
 
-// Completes the options of --against by those of the command, before any case is made. -1, or an exit status with its line.
+// Fill in the options that --against leaves out from the command's, before any case is made.
+// Returns -1, or an exit status after printing a line.
 int bench_against_complete(const bench *b, bench *other);
 
-// Case i and its partner, each on a context of its own.
+// Measure case i beside its partner, each on a context of its own.
 void bench_against_measure(const bench *b, const session *device, int i, bench_pair *pair);
 
-// bench_group.c: a group of devices beside the fastest of them alone, both from host memory to host memory, in turns. All cases. -1, or
-// an exit status with its line.
+// bench_group.c: for all cases, measure a group of devices beside the fastest single device of the
+// group, interleaved. The runs start and end in host memory. Returns -1, or an exit status after
+// printing a line.
 int bench_run_group(bench *b);
 #endif

@@ -14,7 +14,8 @@ int bench_against_complete(const bench *b, bench *other) {
         return tool_wrong("--against %s: lists of one value, --case, --tuned and --cache-dir are accepted",
                           b->against);
     if (b->options || b->baselines.count)
-        return tool_wrong("--against: has partners of its own: no --options or --baselines beside it");
+        return tool_wrong(
+            "--against: measures pairs of its own: no --options or --baselines is accepted with it");
     for (int a = 0; a < BENCH_AXES; a++)
         if (!other->lists[a].count && !other->named) other->lists[a] = b->lists[a];
     if (!other->named) other->named = b->named, other->batch = b->batch;
@@ -25,7 +26,7 @@ int bench_against_complete(const bench *b, bench *other) {
     return -1;
 }
 
-// A session and a call on it that is ready and has given the right result.
+// Open a session, prepare a call on it, run the call once and verify its result.
 static bench_status make_ready(bench_call *p, session *s, const clattn_device *device, const char *rows,
                                const bench_settings *settings, bench_row *row) {
     clattn_context_stats stats = {0};
@@ -33,7 +34,7 @@ static bench_status make_ready(bench_call *p, session *s, const clattn_device *d
     *p = (bench_call){.session = s};
     if (session_open_device(s, device, rows) >= 0) {
         snprintf(row->why, sizeof row->why, "%.255s",
-                 s->message[0] ? s->message : "the device takes no context");
+                 s->message[0] ? s->message : "no context can be created on the device");
         return BENCH_FAIL;
     }
     bench_status status = bench_call_create(p, s, &row->c, row->kernel, row->why);

@@ -1,4 +1,5 @@
-// bench_baseline.c: see bench_baseline.h. The peak memory that a bench states leaves out CLBlast's own temporary copies.
+// bench_baseline.c: see bench_baseline.h. The reported peak memory does not include CLBlast's own
+// temporary copies.
 #include "cli/bench/bench_baseline.h"
 #include "verification/device/opencl.h"
 
@@ -12,7 +13,7 @@
 #include <dlfcn.h>
 #endif
 
-// CLBlast is linked with OpenCL and the program is not, so that it is loaded when a bench first asks for it.
+// CLBlast is loaded when a bench first needs it. It links with OpenCL, and the program does not.
 static struct {
     __typeof__(&CLBlastSgemmStridedBatched) multiply;
     __typeof__(&CLBlastClearCache) clear;
@@ -40,7 +41,8 @@ static bool have_clblast(void) {
         void *multiply = look_in(names[i], "CLBlastSgemmStridedBatched"),
              *clear = look_in(names[i], "CLBlastClearCache");
         if (!multiply || !clear) continue;
-        memcpy(&clblast.multiply, &multiply, sizeof multiply); // ISO C has no cast between the two
+        // ISO C has no cast from an object pointer to a function pointer
+        memcpy(&clblast.multiply, &multiply, sizeof multiply);
         memcpy(&clblast.clear, &clear, sizeof clear);
     }
     return clblast.clear != NULL;
@@ -54,7 +56,8 @@ struct composition {
     size_t group;
 };
 
-// One group a row; a masked score becomes the weight 0. The loads are scalars' where the vector is one.
+// The softmax: one work-group a row. A masked score becomes the weight 0. With WIDTH 1, loads are
+// scalar.
 static const char softmax_source[] =
     "#if WIDTH == 1\n"
     "#define VEC float\n"
@@ -69,7 +72,7 @@ static const char softmax_source[] =
     "#endif\n"
     "float reduce_group(__local float *part, float own, int is_sum) {\n"
     "  const int item = (int)get_local_id(0);\n"
-    "  barrier(CLK_LOCAL_MEM_FENCE);\n" // the part of the reduction before has been read
+    "  barrier(CLK_LOCAL_MEM_FENCE);\n" // the previous reduction's partial values have been read
     "  part[item] = own;\n"
     "  for (int half_group = GROUP / 2; half_group > 0; half_group /= 2) {\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
@@ -113,7 +116,7 @@ static bool cannot(char why[256], const char *what) {
 }
 
 bool composition_can(const struct test_case *c, char why[256]) {
-    if (!have_clblast()) return cannot(why, "CLBlast's composition: libclblast is not there");
+    if (!have_clblast()) return cannot(why, "CLBlast's composition: libclblast was not found");
     const double heads = (double)c->batch * (double)c->heads;
     const double rows = heads * (double)c->n_q, keys = heads * (double)c->n_kv;
     struct test_case plain = {.op = c->op, .composed = true, .no_lse = true};
@@ -126,22 +129,24 @@ bool composition_can(const struct test_case *c, char why[256]) {
     plain.score.alignment = c->score.alignment;
     if (strcmp(case_name(c, name), case_name(&plain, wanted)) != 0 ||
         (c->score.causal && c->score.alignment != CLATTN_ALIGN_BOTTOM_RIGHT))
-        return cannot(why, "CLBlast's composition: sizes and bottom-right causality alone, no other option");
-    if (c->q_type != CLATTN_TYPE_F32)
-        return cannot(why, "CLBlast's composition: float32 alone, its half product sums in half");
-    if (c->kv_heads != c->heads)
         return cannot(why,
-                      "CLBlast's composition: as many key/value heads as heads, its batches share no matrix");
+                      "CLBlast's composition: supports sizes and bottom-right causality, no other option");
+    if (c->q_type != CLATTN_TYPE_F32)
+        return cannot(
+            why,
+            "CLBlast's composition: supports float32 only, because its half product accumulates in half");
+    if (c->kv_heads != c->heads)
+        return cannot(why, "CLBlast's composition: needs as many key/value heads as heads, because its "
+                           "batches cannot share a matrix");
     if (fmax(rows * (double)c->n_kv,
              fmax(rows, keys) * (double)(c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v)) >
         INT32_MAX)
-        return cannot(why,
-                      "CLBlast's composition: a matrix of 2^31 elements or more, which it counts in 32 bits");
+        return cannot(why, "CLBlast's composition: supports only matrices below 2^31 elements");
     return true;
 }
 
-// On a CPU device a group is one work-item with the device's vectors, elsewhere as many work-items as there
-// may be up to 256.
+// On a CPU, a group is one work-item that uses the device's vector width. On other devices, a group
+// is the largest power of two up to 256 work-items that the device allows.
 static void shape_of(const clattn_capabilities *of, size_t *group, unsigned *width) {
     *group = 1, *width = 1;
     while (of->is_cpu && *width < 16 && *width * 2 <= of->float_vector_width) *width *= 2;
@@ -179,7 +184,8 @@ composition *composition_create(session *s, const struct test_case *c, const com
     return NULL;
 }
 
-// c[rows, columns] = a[rows, inner] b, one product a head; b is [columns, inner] where it is turned.
+// c[rows, columns] = a[rows, inner] b, one product for each head. b is [inner, columns], or
+// [columns, inner] if transposed (`turned`).
 typedef struct product {
     cl_mem a, b, c;
     bool turned;

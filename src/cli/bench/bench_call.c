@@ -1,14 +1,15 @@
-// bench_call.c: one case made real for the bench: its inputs and output on the device, its mask, the plan, the workspace and the call.
+// bench_call.c: set up one bench case on a device: inputs, output, mask, plan, workspace and call.
 #include "verification/case/case_mods.h"
 #include "verification/device/opencl.h"
 #include "verification/limits/model.h"
 #include "cli/bench/bench_baseline.h"
 #include "cli/bench/bench_call.h"
 
-// In 64ths of the sequence: their ends are not those of tiles.
+// Lengths of the documents in 64ths of the sequence, chosen so that documents do not end where
+// tiles end.
 static const int parts[] = {7, 19, 3, 23, 12};
 
-// The document of a key; rows are the last of the sequence.
+// The document of key j. Query rows are the last rows of the sequence.
 static int document_of(const struct test_case *t, int64_t j) {
     int64_t end = 0;
     int n = 0;
@@ -24,18 +25,18 @@ static int document_of_row(const struct test_case *t, int64_t i) {
     return document_of(t, j < 0 ? 0 : j);
 }
 
-// A mask that is given lies in a table that repeats; one that is only compared with, in the host's memory: 268 MB of it.
+// A mask that the kernel reads may have at most GUARDED_PERIOD elements: a larger one would repeat.
+// With BENCH_MASK_DOCUMENTS_MOD only the reference reads a mask, which is stored whole in host
+// memory: at most 1 << 25 elements, 268 MB.
 bool bench_mask_fits(const struct test_case *t, bench_mask how, char why[256]) {
     const int64_t pairs = t->n_q * t->n_kv;
     const bool given = how != BENCH_MASK_DOCUMENTS_MOD, fits = pairs <= (given ? GUARDED_PERIOD : 1 << 25);
     if (!fits)
-        snprintf(
-            why, 256, "%s",
-            given
-                ? "a mask of more than a million elements is a table that repeats"
-                : "the documents' mask, which the result is compared by, has more than 33 million elements");
+        snprintf(why, 256, "%s",
+                 given ? "a mask may have at most a million elements here: a larger one would repeat"
+                       : "the documents' mask for the reference has more than 33 million elements");
     else if (t->mask.rank != 2 || t->mask.repeat)
-        snprintf(why, 256, "documents are a mask [Nq, Nkv]");
+        snprintf(why, 256, "documents need a mask [Nq, Nkv]");
     return fits && t->mask.rank == 2 && !t->mask.repeat;
 }
 
@@ -91,13 +92,13 @@ static bench_status status_of(bench_call *p, clattn_status status, char why[256]
     return status == CLATTN_UNSUPPORTED ? BENCH_UNSUPPORTED : BENCH_FAIL;
 }
 
-// More than the device takes is no failure of the case.
+// A case that needs more memory than the device has is unsupported, not failed.
 static bench_status count_bytes(bench_call *p, double bytes, double largest, char why[256]) {
     const clattn_capabilities *of = p->session->capabilities;
     p->bytes += bytes;
     if (largest <= (double)of->max_allocation_bytes && p->bytes <= (double)of->global_memory_bytes)
         return BENCH_OK;
-    snprintf(why, 256, "a buffer of %.3g MiB, %.3g MiB in all, is more than the device takes",
+    snprintf(why, 256, "a buffer of %.3g MiB, or %.3g MiB in total, is more than the device has",
              largest / 0x1p20, p->bytes / 0x1p20);
     return BENCH_UNSUPPORTED;
 }
@@ -137,7 +138,8 @@ bench_status bench_call_create(bench_call *p, session *s, const bench_case *c, c
     double largest = 0;
     *p = (bench_call){.session = s, .c = *c, .place = session_place(s)};
     p->c.test = case_complete(&c->test);
-    p->place.bare = true; // large tensors, which are timed: one copy on the host less
+    // Save one host copy of the large tensors, which are timed and not guarded.
+    p->place.bare = true;
     p->place.guard = 0;
     snprintf(kernel, 32, "%s", p->c.test.composed ? "clblast" : "");
     if (p->c.test.composed && !composition_can(&p->c.test, why)) return BENCH_UNSUPPORTED;
@@ -234,7 +236,7 @@ static bench_status enqueue_case(bench_call *p, cl_event *event) {
         status_of(p, case_enqueue(p->session->context, p->session->queue, &p->arrays, event), p->why);
     if (status == BENCH_OK || !p->late) return status;
     snprintf(p->why, sizeof p->why,
-             "a run takes more than ten times --max-ms: given up after %.1f s, %.0f %% of it",
+             "a run takes more than ten times --max-ms: stopped after %.1f s, %.0f %% of it",
              (double)(measure_clock_ns() - p->start_ns) / 1e9, 100.0 * p->share);
     return BENCH_UNSUPPORTED;
 }

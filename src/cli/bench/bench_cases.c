@@ -8,7 +8,7 @@
 #define MOST_CASES 4096
 
 const char *const bench_baselines[] = {"none", "unfused", "clblast", NULL};
-// Sizes alone, then whole models (verification/sets/presets.h).
+// Presets of sizes alone, then whole models (verification/sets/presets.h).
 #define PRESET(title, url, ...) title,
 const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", "mla-decode",
 #include "verification/sets/presets.def"
@@ -19,11 +19,13 @@ typedef struct shape {
     case_op op;
     bool causal;
     int64_t heads, kv_heads, n, n_kv, d;
-    int64_t latent; // Dv, where v is a view of k
+    int64_t latent; // Dv if v is a view of k; 0 otherwise
 } shape;
 
-// In the order of the first of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020,
-// table 2.1 (175B); Llama Team 2024, table 3 (8B); DeepSeek-AI 2024, "DeepSeek-V3", section 4.2: latents of 512 and 64.
+// In the order of bench_presets. Sources:
+//   Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020, table 2.1 (175B);
+//   Llama Team 2024, table 3 (8B);
+//   DeepSeek-AI 2024, "DeepSeek-V3", section 4.2 (latents of 512 and 64).
 static const shape sizes[] = {
     {CASE_ATTEND, false, 12, 12, 512, 512, 64, 0},   {CASE_ATTEND, true, 12, 12, 1024, 1024, 64, 0},
     {CASE_ATTEND, true, 96, 96, 2048, 2048, 128, 0}, {CASE_ATTEND, true, 32, 8, 4096, 4096, 128, 0},
@@ -33,7 +35,7 @@ static const shape sizes[] = {
 #define SIZES ((int64_t)(sizeof sizes / sizeof sizes[0]))
 #define MODEL_ROWS 4096
 
-// Without a preset, in the order of names_ops.
+// Shapes without a preset, in the order of names_ops.
 static const shape plain[] = {
     {CASE_ATTEND, false, 12, 12, 1024, 1024, 64, 0},   {CASE_DECODE, false, 32, 8, 1, 4096, 128, 0},
     {CASE_LAYER, false, 12, 12, 512, 512, 64, 0},      {CASE_LINEAR, false, 12, 12, 512, 512, 64, 0},
@@ -54,18 +56,18 @@ static const char *const standard[] = {
     "layer-f32-b1-h12-n512-d64-m768-full",
 };
 
-// The value of an axis for the case at these indices.
+// The axis's value for the case at these list indices, or `otherwise` if the list is empty.
 static int64_t value(const option_list *lists, const int *at, int axis, int64_t otherwise) {
     return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
 }
 
-// A word past names_ops is another one for gradients: bench_ops.
+// The word after names_ops is attend-backward, a second name for backward (bench_ops).
 static case_op op_of(const option_list *lists, const int *at, case_op otherwise) {
     const int64_t word = value(lists, at, BENCH_AXIS_OP, otherwise);
     return word > CASE_BACKWARD ? CASE_BACKWARD : (case_op)word;
 }
 
-// The part of a case that the lists alone say.
+// Fill the fields of a case that depend on the lists alone.
 static struct test_case begin(const option_list *lists, const int *at, case_op op) {
     struct test_case c = {.op = op, .no_lse = true};
     const clattn_type type = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
@@ -78,7 +80,7 @@ static struct test_case begin(const option_list *lists, const int *at, case_op o
     return c;
 }
 
-// A model's attention, or its layer; of decode one row against the keys before it.
+// Make the attention or the layer of a model. Decode is one row against the keys before it.
 static struct test_case make_model(const option_list *lists, const int *at, const struct preset *preset) {
     const case_op op = op_of(lists, at, CASE_ATTEND);
     struct test_case c = begin(lists, at, op);
@@ -107,7 +109,8 @@ static struct test_case make(const option_list *lists, const int *at) {
     c.score.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
     if (c.score.causal) c.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
-    // A number of heads without one of key/value heads asks for as many of these; a latent is one whatever the heads.
+    // --heads without --kv-heads sets both counts, except for a latent, which always has its own
+    // count of KV heads.
     const bool as_many = lists[BENCH_AXIS_HEADS].count && !of->latent;
     c.kv_heads = value(lists, at, BENCH_AXIS_KV_HEADS, as_many ? c.heads : of->kv_heads);
     const int64_t model = value(lists, at, BENCH_AXIS_MODEL, 0);
@@ -125,13 +128,13 @@ static struct test_case make(const option_list *lists, const int *at) {
 
 static bool valid(const struct test_case *c, char why[256]) {
     if (c->projection && !case_projects(c))
-        snprintf(why, 256, "--projection %s: --op %s has none: layer and linear have",
+        snprintf(why, 256, "--projection %s: --op %s has no projection: layer and linear have",
                  names_projections[c->projection], names_ops[c->op]);
     else if ((c->precision || c->packs) && !case_projects(c))
         snprintf(why, 256, "--%s: --op %s has no weights: layer and linear have",
                  c->precision ? "precision split" : "packed yes", names_ops[c->op]);
     else if (c->kernel && c->op == CASE_LINEAR)
-        snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection says who multiplies",
+        snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection selects its kernel",
                  names_kernels[c->kernel]);
     else if (c->kernel && c->op == CASE_BACKWARD)
         snprintf(why, 256, "--kernel %s: --op backward has kernels of its own", names_kernels[c->kernel]);
@@ -185,7 +188,7 @@ bool bench_cases_named(const char *names, bench_case **cases, int *count, char w
     return *cases != NULL;
 }
 
-// With the baselines that are asked for, or with all where none is asked for.
+// Copy the standard set with the listed baselines, or with all baselines if none is listed.
 static bool copy_standard(const option_list *baselines, bench_case **cases, int *count, char why[256]) {
     *count = 0;
     *cases = malloc(sizeof standard / sizeof standard[0] * sizeof **cases);
@@ -198,8 +201,8 @@ static bool copy_standard(const option_list *baselines, bench_case **cases, int 
     return *cases != NULL;
 }
 
-// The baselines of a case, onto `to`; their number is returned. Kernels and projections that are compared
-// share one of each, behind the first.
+// Append the baselines of a case to `to`; returns their count. Cases that differ only in kernel or
+// projection share the baselines after the first of them.
 static int add_baselines(const option_list *lists, const int *at, const option_list *baselines,
                          const struct test_case *c, bench_case *to) {
     const bool unfused = is_listed(&lists[BENCH_AXIS_KERNEL], CLATTN_KERNEL_UNFUSED);
@@ -248,7 +251,7 @@ bool bench_cases_make(const option_list lists[BENCH_AXES], const option_list *ba
     if (product > MOST_CASES) return false;
     snprintf(why, 256, "no memory");
     if (!given) return copy_standard(baselines, cases, count, why);
-    *cases = calloc((size_t)product * 3, sizeof **cases); // each with two baselines at most
+    *cases = calloc((size_t)product * 3, sizeof **cases); // each case has at most two baselines
     if (*cases && make_product(lists, baselines, product, *cases, count, why)) return true;
     free(*cases);
     *cases = NULL;

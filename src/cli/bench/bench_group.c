@@ -4,10 +4,10 @@
 #include "verification/case/case_group.h"
 #include "verification/limits/model.h"
 
-#define LEARNS 3 // calls in which a group finds its rates
-#define TRIES 3  // of each device alone, to find the fastest
+#define LEARNS 3 // calls in which the group learns its devices' rates
+#define TRIES 3  // runs of each device alone to find the fastest
 
-// One side: a group, of all or of one, on the same host memory.
+// One side of the comparison: the whole group, or a group of one device, on the same host memory.
 typedef struct side {
     clattn_group *group;
     struct case_group *host;
@@ -16,7 +16,8 @@ typedef struct side {
     clattn_status status;
 } side;
 
-// A measure_call that is done when it returns: its time is the wall's.
+// A measure_call without an event: the call has finished when it returns, and its time is wall
+// time.
 static bool run_side(void *user, cl_event *event) {
     side *x = user;
     *event = NULL;
@@ -30,7 +31,7 @@ static bench_status failed(several *all, const side *x, char why[256]) {
     return x->status == CLATTN_UNSUPPORTED ? BENCH_UNSUPPORTED : BENCH_FAIL;
 }
 
-// Compares the group's result; its host memory is made anew.
+// Verify the group's result. Closing frees the host memory, and opening allocates it anew.
 static bench_status check(several *all, bench_call *p, side *group, bench_row *row) {
     struct case_verdict verdict;
     const cl_command_queue queue = all->sessions[0].queue;
@@ -92,7 +93,7 @@ static bench_status measure_pair_of(several *all, const bench *b, const bench_ca
     side sides[2] = {{.group = all->group, .host = &host}, {.host = &host}};
     all->sessions[0].message[0] = '\0';
     if (!case_attends(&pair->row.c.test) || c->test.composed) {
-        snprintf(pair->row.why, sizeof pair->row.why, "several devices do attention alone");
+        snprintf(pair->row.why, sizeof pair->row.why, "several devices support only attention");
         return BENCH_UNSUPPORTED;
     }
     bench_status status = bench_call_create(&p, &all->sessions[0], c, pair->row.kernel, pair->row.why);
@@ -121,13 +122,13 @@ static void run_case(bench *b, several *all, int i) {
     bench_table_add_pair(b->table, "--devices N, the fastest alone", &pair);
 }
 
-// As much of it as there is room for.
+// Append the word, cut to the space that is left.
 static void add_word(char *text, size_t size, const char *word) {
     const size_t used = strlen(text);
     if (snprintf(text + used, size - used, " + %s", word) < 0) text[used] = '\0';
 }
 
-// All together as one device of the table.
+// Add the group to the table as one device with the sum of the devices' capabilities.
 static void add_device(bench *b, const several *all) {
     static const struct limits none;
     clattn_capabilities sum = *all->sessions[0].capabilities;
@@ -144,10 +145,10 @@ static void add_device(bench *b, const several *all) {
 }
 
 int bench_run_group(bench *b) {
-    static several all; // the sessions do not move
+    static several all; // static: sessions must not move
     if (b->options || b->other || b->baselines.count)
-        return tool_wrong(
-            "--devices: has partners of its own: no --options, --against or --baselines beside it");
+        return tool_wrong("--devices: measures pairs of its own: no --options, --against or --baselines is "
+                          "accepted with it");
     const int status = several_open(&all, &b->several, &b->common, true);
     if (status >= 0) return status;
     add_device(b, &all);

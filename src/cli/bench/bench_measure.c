@@ -3,7 +3,7 @@
 
 #include "verification/limits/model.h"
 
-// Why a run failed: the call's own line, or the device's.
+// Write why a run failed: the call's own reason, or else the device's.
 static bench_status failed(const bench_call *p, char why[256]) {
     snprintf(why, 256, "%s", p->status != BENCH_OK ? p->why : p->place.error);
     return p->status != BENCH_OK ? p->status : BENCH_FAIL;
@@ -11,10 +11,13 @@ static bench_status failed(const bench_call *p, char why[256]) {
 
 #define PATIENCE 10.0 // times --max-ms
 #define LEAST_PATIENCE_MS 2e3
-#define DEFAULT_MS 1000.0 // of measure.c
-#define SLOWEST 50.0      // times what the device reaches at most: a kernel that is not made for it
-#define FLOAT_MARGIN 1.2  // of a limit that others' use of the machine has lowered
-#define HALF_MARGIN 32.0  // 16-bit products may be a matrix engine's
+#define DEFAULT_MS 1000.0 // the default in measure.c
+// A kernel not tuned for the device may be this many times slower than the device's peak.
+#define SLOWEST 50.0
+// The measured float32 peak may be this much too low if others used the machine.
+#define FLOAT_MARGIN 1.2
+// 16-bit products may run on a matrix engine, this much faster than float32 FMA
+#define HALF_MARGIN 32.0
 
 double bench_patience_ms(const bench_settings *settings) {
     const double max_ms = settings->measure.max_ms > 0.0 ? settings->measure.max_ms : DEFAULT_MS;
@@ -34,14 +37,16 @@ bool bench_can_end(const bench_settings *settings, bench_row *row) {
     return false;
 }
 
-// A call that is watched waits between its launches, so that one that is short for sure is not.
+// The longest time of a run before it is cancelled; 0: not watched. A watched call waits between
+// its launches, so calls that are certainly short are not watched.
 static double watched_ms(const bench_call *p, const bench_settings *settings) {
     const double patience_ms = bench_patience_ms(settings), limit = settings->fma_gflops;
     const bool is_short = limit > 0.0 && SLOWEST * model_flops(&p->data->test) / limit / 1e6 < patience_ms;
     return is_short ? 0.0 : patience_ms;
 }
 
-// At most, of reading beside a case, before it and after it; on a quiet machine it takes some 20 ms.
+// The longest time to measure reading, before a case and again after it. A quiet machine needs
+// about 20 ms.
 #define READ_MS 150.0
 
 static struct limit_demand demand_of(const bench_row *row) {
@@ -53,7 +58,7 @@ static struct limit_demand demand_of(const bench_row *row) {
                                  .read_gbytes_per_s = row->read_gbytes_per_s};
 }
 
-// Reading as many bytes as the case has, where that may be its limit.
+// Measure reading as many bytes as the case has, if reading may bound the case.
 static void read_beside(bench_call *p, const bench_settings *settings, bench_row *row) {
     const struct limit_demand d = demand_of(row);
     if (!settings->limits || !limits_may_read(settings->limits, &d)) return;
@@ -84,8 +89,8 @@ bench_status bench_warm_up(bench_call *p, const bench_settings *settings, double
     return BENCH_OK;
 }
 
-// CLBlast compiles at its first call, from source, and tells no time: what that call took longer than the
-// rest.
+// CLBlast compiles from source in its first call and does not report the time. Count the first
+// call's extra time as the build time.
 static void add_first_call(double first_ns, bench_row *row) {
     if (strcmp(row->kernel, "clblast")) return;
     if (first_ns > row->times.wall_ns) row->build_ms += (first_ns - row->times.wall_ns) / 1e6;
@@ -127,7 +132,7 @@ void bench_measure(session *s, const bench_case *c, const bench_settings *settin
     if (!bench_can_end(settings, row)) return;
     if (session_open_device(s, &device, NULL) >= 0) {
         snprintf(row->why, sizeof row->why, "%.255s",
-                 s->message[0] ? s->message : "the device takes no context");
+                 s->message[0] ? s->message : "no context can be created on the device");
         return;
     }
     row->status = measure(s, settings, row);

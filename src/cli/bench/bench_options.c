@@ -6,9 +6,9 @@
 const char *const bench_option_cases[] = {"attend-f32-b1-h12-n1000-d64-full",
                                           "decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full", NULL};
 
-#define SEQUENCES 4 // of a ragged batch
+#define SEQUENCES 4 // in a ragged batch
 
-// The change that a row of the table makes in the case.
+// The option that a row of the table adds to the plain case.
 enum change {
     PLAIN,
     LSE,
@@ -37,7 +37,7 @@ enum change {
 static const struct {
     const char *name;
     enum change change;
-    bench_mask mask; // of MASK
+    bench_mask mask; // for MASK rows
     bool blocks;
 } rows[] = {
     {"plain", PLAIN, BENCH_MASK_RANDOM, false},
@@ -73,7 +73,8 @@ int bench_option_count(void) {
     return ROWS;
 }
 
-// Ragged rows have a plain call of their own: a batch of several items, as large as a ragged case may be.
+// Ragged rows have a plain call of their own: a dense batch of as many items as a ragged case can
+// have.
 static bool is_ragged(int n) {
     return rows[n].change == RAGGED_FULL || rows[n].change == RAGGED_HALF;
 }
@@ -86,7 +87,8 @@ static void make_batch(struct test_case *t) {
         t->n_kv /= 2;
 }
 
-// All sequences of as many rows as the batch has, or by turns of all and of none or few, half of it together.
+// Make the batch ragged, with SEQUENCES sequences. All are full, or for `half` they have 8, 1, 5
+// and 2 eighths of the rows and keys: half of the batch in total.
 static void make_ragged(struct test_case *t, bool half) {
     int32_t q[SEQUENCES], kv[SEQUENCES];
     for (int b = 0; b < SEQUENCES; b++) {
@@ -99,7 +101,7 @@ static void make_ragged(struct test_case *t, bool half) {
     case_give(t, CASE_KV_LENGTHS, SEQUENCES, kv);
 }
 
-// As many keys as before, in whole pages.
+// Store the same keys in whole pages.
 static void make_pages(struct test_case *t, int64_t page) {
     int32_t lengths[CASE_GIVEN_MOST];
     for (int b = 0; b < CASE_GIVEN_MOST; b++) lengths[b] = (int32_t)t->n_kv;
@@ -143,7 +145,7 @@ static void change(struct test_case *t, int n) {
     if (what == INT8) t->kv_type = CLATTN_TYPE_I8;
 }
 
-// A call that is ready and has given the right result once.
+// Prepare a call, run it once and verify its result.
 static bench_status make_ready(bench_call *p, session *s, const bench_settings *settings, bench_option *o) {
     bench_status status = bench_call_create(p, s, &o->row.c, o->row.kernel, o->row.why);
     double wall_ns = 0.0;
@@ -185,7 +187,7 @@ static bench_status measure_one(session *s, bench_call *plain, double plain_keys
     return status;
 }
 
-// Beside a dense batch of all rows and keys.
+// Measure a ragged batch beside a dense batch of all rows and keys.
 static bench_status measure_ragged(session *s, const bench_settings *settings, bench_option *o) {
     bench_call dense;
     bench_option first = *o;
@@ -231,7 +233,7 @@ void bench_options_measure(session *s, const struct test_case *base, const bench
         return;
     }
     if (session_open_device(s, &device, NULL) >= 0) {
-        fail_all(options, BENCH_FAIL, s->message[0] ? s->message : "the device takes no context");
+        fail_all(options, BENCH_FAIL, s->message[0] ? s->message : "no context can be created on the device");
         return;
     }
     const bench_status status = make_ready(&plain, s, settings, &first);

@@ -1,12 +1,13 @@
-// bench_run.c: a bench on each device: its limits, then what was asked for, then the table's rows.
+// bench_run.c: run a bench on each device: measure the limits, then the cases, then add the table's
+// rows.
 #include "verification/limits/model.h"
 #include "cli/bench/bench.h"
 
-// Expected times of the parts, for the time that is left; only the proportions count.
+// Expected times of the parts, used for the progress line. Only their proportions matter.
 #define LIMITS_MS 2000.0
 #define PROJECTIONS_MS 500.0
 #define COMPILE_MS 300.0
-#define CHECK_FLOPS_PER_MS 5e7 // of the reference, in double precision
+#define CHECK_FLOPS_PER_MS 5e7 // speed of the reference, which computes in double precision
 
 static double case_ms(const bench *b, const bench_case *c) {
     const bench_settings *s = &b->settings;
@@ -15,7 +16,7 @@ static double case_ms(const bench *b, const bench_case *c) {
     return (COMPILE_MS + runs + check) * (b->options ? bench_option_count() : b->other ? 2 : 1);
 }
 
-// Expected time of a device.
+// Expected milliseconds of one device.
 static double device_ms(const bench *b) {
     double all = (!b->limits ? 0 : b->options || b->other ? 1 : 2) * LIMITS_MS + PROJECTIONS_MS;
     for (int i = 0; i < b->case_count; i++) all += case_ms(b, &b->cases[i]);
@@ -35,7 +36,8 @@ void bench_count(bench *b, const bench_row *row) {
 
 #define MOST_ENGINES 32
 
-// Peaks of the engines beyond float32 FMA, where a case has types that they are for: their probes run once a device.
+// Add the peaks of engines other than float32 FMA if a case has types for such an engine. The
+// probes run once for each device.
 static void take_engines(const bench *b, session *s, struct limits *found) {
     clattn_engine engines[MOST_ENGINES];
     size_t count = 0;
@@ -74,7 +76,7 @@ static int measure_limits(bench *b, session *s, struct limits *found) {
     return status;
 }
 
-// On stderr, of a device with rows: its limits cannot be trusted.
+// Warn on stderr if other work disturbed the limits of a device that has rows.
 static void tell_contended(const bench *b, const clattn_capabilities *capabilities,
                            const struct limits *found) {
     char line[LIMIT_LINE];
@@ -82,7 +84,8 @@ static void tell_contended(const bench *b, const clattn_capabilities *capabiliti
     if (*contended && b->measured > 0 && !b->common.quiet) tool_note("%s: %s", capabilities->name, contended);
 }
 
-// Measures who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
+// If a case leaves the projection open, measure CLBlast's and clattn's projections once for each
+// device, before the cases. The cache folder keeps the result.
 static int measure_projections(bench *b, session *s) {
     bool open = false;
     for (int i = 0; i < b->case_count; i++) {
@@ -95,14 +98,14 @@ static int measure_projections(bench *b, session *s) {
     progress_more(&b->progress, 0.0, "projections, CLBlast's and clattn's");
     int status = session_open_device(s, &device, NULL);
     if (status < 0 && clattn_context_measure(s->context) != CLATTN_OK)
-        tool_failed("projections are not measured, shipped rows decide: %s", s->message);
+        tool_failed("projections could not be measured, shipped rows are used: %s", s->message);
     session_close(s);
     progress_more(&b->progress, PROJECTIONS_MS, NULL);
     progress_wipe(&b->progress);
     return status;
 }
 
-// How many were run before somebody ended it.
+// Returns how many cases ran before an interrupt.
 static int run_cases(bench *b, session *s, bench_row *rows) {
     int i = 0;
     for (; i < b->case_count && !interrupt_asked(); i++) {
@@ -146,7 +149,7 @@ static int run_options(bench *b, session *s, const clattn_capabilities *capabili
     return status;
 }
 
-// Each case beside its partner, in turns.
+// Measure each case beside its partner, interleaved.
 static int run_against(bench *b, session *s, const clattn_capabilities *capabilities) {
     struct limits found = {0};
     const int status = measure_limits(b, s, &found);
@@ -168,12 +171,13 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
     return -1;
 }
 
-// Limits are taken before and after, since a machine that others use has its best moment at any time.
+// Limits are measured before and after the cases: other work on the machine may lower either
+// measurement.
 static int run_device(bench *b, session *s) {
     struct limits found = {0};
     clattn_capabilities capabilities;
     if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
-        return tool_failed("a device that tells nothing of itself");
+        return tool_failed("a device that cannot be described");
     if (b->options) return run_options(b, s, &capabilities);
     if (b->other) return run_against(b, s, &capabilities);
     int done = 0;
@@ -195,8 +199,8 @@ static int run_device(bench *b, session *s) {
     return status;
 }
 
-// The device that --device or CLATTN_DEVICE names, else each in turn; one that takes no context is passed
-// over, unless none does.
+// Run on the device that --device or CLATTN_DEVICE names, otherwise on every device. Devices that
+// cannot create a context are skipped, unless all of them fail.
 int bench_run_devices(bench *b) {
     session s = {.options = b->common};
     clattn_device *devices = NULL;

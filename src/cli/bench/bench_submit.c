@@ -4,7 +4,8 @@
 #include "cli/bench/bench_table.h"
 #include "cli/files/seal.h"
 
-// Prefill of small and large heads, decode of one item and of eight, gradients, and a layer with its projections.
+// Prefill with small and large heads, decode of one and of eight batch items, gradients, and a
+// layer with its projections.
 const char bench_submit_cases[] =
     "attend-f32-b1-h12-n1024-d64-full,attend-f16-b1-h12-n1024-d64-full,attend-bf16-b1-h12-n1024-d64-full,"
     "attend-f32-b1-h12-n2048-d64-causal,attend-bf16-b1-h12-n2048-d64-causal,"
@@ -22,9 +23,8 @@ int bench_submit_check(const command_line *line) {
         while (accepted[known] && strcmp(accepted[known], row->name)) known++;
         if (line->values[n] && !accepted[known])
             return tool_wrong(
-                "--submit: its cases and how they are measured are the same everywhere: no %s%s "
-                "beside it; --max-ms, --device, --cache-dir, --save, -o, --json, --quiet and "
-                "--verbose are accepted",
+                "--submit: measures the same cases in the same way everywhere: no %s%s with it; --max-ms, "
+                "--device, --cache-dir, --save, -o, --json, --quiet and --verbose are accepted",
                 option_dashes(row), row->name);
     }
     return -1;
@@ -41,7 +41,8 @@ char *bench_submit_text(const json_t *table, double max_ms, size_t *bytes) {
                                   BENCH_SUBMIT_VERSION, "date", date, "max_ms", max_ms));
     char *text = bench_table_text(whole, BENCH_JSON, bytes);
     json_decref(whole);
-    json_t *file = text ? json_loads(text, 0, NULL) : NULL; // the hash is of what a reader will see
+    // Hash the text as a reader will parse it.
+    json_t *file = text ? json_loads(text, 0, NULL) : NULL;
     free(text);
     text = NULL;
     if (file && seal_of(file, hash)) {

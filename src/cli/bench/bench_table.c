@@ -14,7 +14,7 @@ json_t *bench_table_new(void) {
                      clattn_version(), "devices", "rows");
 }
 
-#define NOISE 0.1 // of the median: a spread above it is told
+#define NOISE 0.1 // a spread above this share of the median is reported
 
 static json_t *positive(double x) {
     return x > 0.0 ? json_real(x) : json_null();
@@ -70,7 +70,7 @@ static json_t *case_json(const bench_row *row, const char *device, const char *d
                      row->c.baseline != BENCH_NO_BASELINE);
 }
 
-// The samples that compare draws again from.
+// The samples that `clattn compare` resamples.
 static json_t *samples_json(const measure_times *times) {
     json_t *samples = json_array();
     for (int i = 0; i < times->sample_count; i++)
@@ -84,7 +84,8 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
     json_t *object = case_json(row, json_string_value(json_object_get(last, "device")),
                                json_string_value(json_object_get(last, "driver")));
     const char *cache = row->build_ms > 0.0 ? row->cold ? "cold" : "warm" : NULL;
-    // An error that is not finite has no number in JSON; the status says that it is one.
+    // JSON has no number for an error that is not finite. The status already says that the case
+    // failed.
     json_t *error = row->error_nmse < 0.0 ? json_null() : json_real(row->error_nmse);
     json_t *rest = json_pack(
         "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:s?, s:o, s:f, s:s?, s:o}", "status",
@@ -103,7 +104,7 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
     json_decref(rest);
     json_object_set_new(object, "noisy",
                         json_boolean(row->times.time_ns_spread > NOISE * row->times.time_ns));
-    // Two devices may have one name.
+    // Identify the device by index: two devices may have the same name.
     json_object_set_new(object, "samples_ns", samples_json(&row->times));
     json_object_set_new(object, "device_index", json_integer((json_int_t)json_array_size(devices) - 1));
     json_array_append_new(json_object_get(table, "rows"), object);
@@ -157,7 +158,8 @@ static void print_value(FILE *to, const json_t *value, char quote, const char *n
         fputs(json_is_true(value) ? "1" : json_is_false(value) ? "0" : none, to);
 }
 
-// Prints a row's values that are one number or word, or their names: a list has no place in a column.
+// Print the row's values, or with `names` their names. Arrays are left out because a column cannot
+// hold them.
 static void print_columns(FILE *to, json_t *row, bool names, char quote, const char *none) {
     const char *key, *comma = "";
     json_t *value;
@@ -174,7 +176,7 @@ static void print_columns(FILE *to, json_t *row, bool names, char quote, const c
     }
 }
 
-// `case` is a word of SQL, hence the quotes of names.
+// Names are quoted because `case` is a keyword of SQL.
 static void print_rows(FILE *to, const json_t *rows, bool sql) {
     json_t *row;
     size_t i;
@@ -190,7 +192,7 @@ static void print_rows(FILE *to, const json_t *rows, bool sql) {
     }
 }
 
-// Each line stands alone: the row, the versions, and its device's limits.
+// Each line is complete: the row, the versions and the device's limits.
 static void print_jsonl(FILE *to, const json_t *table) {
     const json_t *devices = json_object_get(table, "devices");
     json_t *row;
@@ -207,7 +209,8 @@ static void print_jsonl(FILE *to, const json_t *table) {
     }
 }
 
-// The first two columns of a row, and of one that is not measured the rest, which are so many; false then.
+// Print the first two columns of a row. For a row without a measurement, print its reason in the
+// other `columns` and return false.
 static bool begin_md_row(FILE *to, const json_t *row, const char *first, int columns) {
     fprintf(to, "| %s | %s |", row_text(row, first), row_text(row, "kernel"));
     if (row_ok(row)) return true;
@@ -240,7 +243,7 @@ static void print_md_row(FILE *to, const json_t *row) {
             row_number(row, "peak_bytes") / 0x1p20);
 }
 
-// Rows times keys of all heads.
+// Pairs of a query row and a key, over all batch items and heads.
 static double pairs_of(const json_t *row) {
     return row_number(row, "b") * row_number(row, "heads") * row_number(row, "n") * row_number(row, "n_kv");
 }
@@ -249,7 +252,7 @@ static void print_md_limits(FILE *to, const json_t *device) {
     const char *contended = row_text(device, "contended");
     json_t *cache, *engine;
     size_t i;
-    if (row_number(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
+    if (row_number(device, "fma_gflops") <= 0.0) return; // a group has no limits of its own
     fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", row_number(device, "fma_gflops"));
     if (row_number(device, "fma_loads_gflops") > 0.0)
         fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s",
@@ -278,7 +281,8 @@ static void print_md_option(FILE *to, const json_t *row) {
     fputc('\n', to);
 }
 
-// The rows of a device, a table for each case that they are of: the first is the plain call.
+// Print the option rows of a device, one table for each case. The first row of a case is the plain
+// call.
 static void print_md_options(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
@@ -287,8 +291,8 @@ static void print_md_options(FILE *to, const json_t *rows, size_t device) {
         if (!is_of(row, device)) continue;
         if (!strcmp(row_text(row, "option"), "plain")) {
             fprintf(to,
-                    "\n%s. Time beside the plain call, in turns: median and interquartile range; and that of "
-                    "a key that is seen.\n\n",
+                    "\n%s. Time divided by that of the interleaved plain call: median and interquartile "
+                    "range; and the same per visible key.\n\n",
                     row_text(row, "case"));
             fputs("| option | kernel | ms | x plain | spread | keys seen | x plain, a key seen | NMSE |\n",
                   to);
@@ -312,16 +316,16 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
     fprintf(to,
-            "\nIn turns with the same after '%s': the ratio is that one's time by this one's, round for "
-            "round, with its interval of 95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so "
-            "it is |\n|---|---|--:|---|---|--:|--:|---|\n",
+            "\nInterleaved with the same case after '%s': the ratio is the second time divided by the first, "
+            "round by round, with its interval of 95 %%.\n\n| case | kernel | ms | against | kernel | ms | "
+            "ratio | verdict |\n|---|---|--:|---|---|--:|--:|---|\n",
             row_text(json_array_get(rows, 0), "against"));
     json_array_foreach(rows, i, row) {
         if (is_of(row, device)) print_md_pair(to, row);
     }
 }
 
-// Tells how many rows of a device are noisy.
+// Print how many rows of a device are noisy.
 static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
     int noisy = 0, all = 0;
     json_t *row;
@@ -333,8 +337,8 @@ static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
     }
     if (noisy)
         fprintf(to,
-                "\n%d of %d rows are noisy: they spread by more than 10 %%, so that other work disturbed "
-                "them, or clocks that change.\n",
+                "\n%d of %d rows are noisy: their times spread by more than 10 %%, because of other work or "
+                "changing clocks.\n",
                 noisy, all);
 }
 
@@ -383,7 +387,8 @@ char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) 
         json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
         fputc('\n', to);
     }
-    char *result = memory_file_close(&m); // JSON has escaped what others must not print
+    // JSON is already escaped; this escapes control characters in the other formats
+    char *result = memory_file_close(&m);
     *bytes = result ? strlen(printable_lines(result)) : 0;
     return result;
 }

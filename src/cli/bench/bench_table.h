@@ -1,5 +1,6 @@
-// bench_table.h: rows as text: Markdown, CSV, JSON, JSON lines, SQL. A row is a JSON object whose keys are the
-// contract; every other format prints its values, so that none can drift. Used by bench.
+// bench_table.h: rows as text: Markdown, CSV, JSON, JSON lines, SQL. A row is a JSON object whose
+// keys are the contract. Every other format prints the values of that object, so that no format can
+// differ. Used by bench.
 #ifndef CLATTN_TOOL_BENCH_BENCH_TABLE_H
 #define CLATTN_TOOL_BENCH_BENCH_TABLE_H
 #include <jansson.h>
@@ -10,54 +11,60 @@
 typedef struct bench_option {
     bench_row row;
     const char *name;
-    double visible_keys;        // pairs of a row and a key that it sees, of all heads and batch items
-    double plain_ns;            // the plain call between its runs, median
-    double ratio, ratio_spread; // its time by that of the plain run beside it: median, interquartile range
-    double ratio_per_key;       // the same of the time of a visible key
+    double visible_keys; // visible pairs of a query row and a key, over all heads and batch items
+    double plain_ns;     // the plain call, interleaved with this option: median
+    // Time divided by the time of the plain run beside it: median and interquartile range.
+    double ratio, ratio_spread;
+    double ratio_per_key; // the same ratio, of the time per visible pair
 } bench_option;
 
-// The cases that they are measured on where none is named; NULL ends them.
+// The cases for --options if the user names none. NULL ends the list.
 extern const char *const bench_option_cases[];
 
 int bench_option_count(void);
-// All of one case, the first being the plain call, on a context of its own (`s` is opened and closed here). `begins` is
-// called before each with its name.
+// Measure all options of one case on a context of its own: `s` is opened and closed here. The first
+// option is the plain call. `begins` is called before each option with its name.
 void bench_options_measure(session *s, const struct test_case *base, const bench_settings *settings,
                            bench_option *options, void (*begins)(void *user, const char *name), void *user);
 
 #define BENCH_FORMAT_VERSION 1
 
 typedef enum bench_format { BENCH_MD = 0, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_SQL } bench_format;
-extern const char *const bench_formats[]; // names, ending with NULL
+extern const char *const bench_formats[]; // NULL ends the list
 
-// A case, and its partner with the options changed; the row's status is the worse of theirs.
+// A case, and its partner with changed options. The row's status is the worse of the two.
 typedef struct bench_pair {
     bench_row row, other;
-    compare_ratio ratio; // the partner's time by the row's, of the runs that were taken in turns
+    compare_ratio ratio; // the partner's time divided by the row's, over interleaved runs
 } bench_pair;
 
-// The file: format_version, clattn, devices (with limits), rows.
+// Create the table: format_version, clattn, devices (with limits) and rows.
 json_t *bench_table_new(void);
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found);
-// A row of the device that was added last.
+// Add a row of the device that was added last.
 void bench_table_add_row(json_t *table, const bench_row *row);
 
-// One of what an option costs, with the fields of a row and its own.
+// Add a row of --options: the fields of a row and of the option.
 void bench_table_add_option(json_t *table, const bench_option *option);
 
-// One of a pair, in turns with a case after these options.
+// Add a pair of --against. `options` is the text of --against.
 void bench_table_add_pair(json_t *table, const char *options, const bench_pair *pair);
 
-// bench_submit.c: a submission: the table of the one set of cases that is the same everywhere, with its date and a hash (seal.h).
-// The set, as --case takes it. Other cases are another version, and only one version is compared.
+// bench_submit.c: a submission is the table of one fixed set of cases, with the date and a hash
+// (seal.h).
+//
+// bench_submit_cases is the set, in the grammar of --case. Another set needs another version: only
+// submissions of one version are compared.
 #define BENCH_SUBMIT_SET "standard"
 #define BENCH_SUBMIT_VERSION 1
 extern const char bench_submit_cases[];
-// -1, or an exit status with its line: an option beside --submit that would change what is measured, or how.
+// Reject an option beside --submit that would change what is measured, or how. Returns -1, or an
+// exit status after printing a line.
 int bench_submit_check(const command_line *line);
-// The text of the file, which the caller frees; NULL: no memory. max_ms: what a case's runs had, in milliseconds.
+// The text of the file. The caller frees it. NULL: no memory. max_ms is the time limit of a case's
+// runs.
 char *bench_submit_text(const json_t *table, double max_ms, size_t *bytes);
 
-// The text, which the caller frees; NULL: no memory.
+// The text of the table. The caller frees it. NULL: no memory.
 char *bench_table_text(const json_t *table, bench_format format, size_t *bytes);
 #endif

@@ -1,26 +1,26 @@
-// kv_options.c: where keys lie besides --k and --v: past rows, and pages; rows that the call appends; sequences of different lengths in
-// files that have them one behind the other.
+// kv_options.c: options for keys and values other than --k and --v: past rows, pages, rows that the
+// call appends, and packed sequences of different lengths.
 #include "cli/call_options/call_options.h"
 #include "verification/limits/model.h"
 
 static const option_row kv_rows[] = {
     {"past-k", "FILE",
-     "[B or 1,Hkv,P,D] keys before the call's own; all items share an axis of 1; --causal bottom-right, or "
-     "--align, places the query rows after them",
+     "[B or 1,Hkv,P,D] keys before the call's own; all items share a batch axis of 1; --causal bottom-right, "
+     "or --align, places the query rows after them",
      AS_TEXT(kv_options, past_k)},
-    {"past-v", "FILE", "[B or 1,Hkv,P,Dv] their values", AS_TEXT(kv_options, past_v)},
+    {"past-v", "FILE", "[B or 1,Hkv,P,Dv] values of these keys", AS_TEXT(kv_options, past_v)},
     {"prefix-k", "FILE",
-     "[1,Hkv,P,D] keys before the call's own that all batch items share; they are read once where that is "
+     "[1,Hkv,P,D] keys before the call's own that all batch items share; they are read once if that is "
      "faster",
      AS_TEXT(kv_options, prefix_k)},
-    {"prefix-v", "FILE", "[1,Hkv,P,Dv] their values", AS_TEXT(kv_options, prefix_v)},
+    {"prefix-v", "FILE", "[1,Hkv,P,Dv] values of these keys", AS_TEXT(kv_options, prefix_v)},
     {"past-lengths", "FILE", "[B] how many past rows each item has; default: all",
      AS_TEXT(kv_options, past_lengths)},
     {"block-table", "FILE",
      "[B,blocks] page numbers of each item; --k and --v are then pools [pages,Hkv,page size,D], and "
      "--kv-lengths counts each item's keys",
      AS_TEXT(kv_options, block_table)},
-    {"page-size", "N", "rows of a page; default: as --k has",
+    {"page-size", "N", "rows of a page; default: those of --k",
      AS_INTEGER(kv_options, page_size, 1, INT32_MAX)},
 };
 
@@ -32,7 +32,7 @@ option_group kv_past_group(kv_options *o) {
     return (option_group){"past", kv_rows, 5, o};
 }
 
-// A prefix is a past of all items.
+// A prefix becomes a past with a batch axis of 1, which all items share.
 static int take_prefix(kv_options *o) {
     if (!o->prefix_k && !o->prefix_v) return -1;
     if (!o->prefix_k != !o->prefix_v)
@@ -71,7 +71,7 @@ int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16)
     if (status < 0 && o->prefix_k && !o->past_later &&
         (o->past_k_array.shape[0] != 1 || o->past_v_array.shape[0] != 1))
         return tool_wrong(
-            "--prefix-%s: has %lld items: 1 is needed, which all share",
+            "--prefix-%s: has %lld items: 1, which all share, is needed",
             o->past_k_array.shape[0] != 1 ? "k" : "v",
             (long long)(o->past_k_array.shape[0] != 1 ? o->past_k_array.shape[0] : o->past_v_array.shape[0]));
     if (status < 0) status = score_options_integers("past-lengths", o->past_lengths, batch, &o->lengths);
@@ -163,7 +163,7 @@ option_group ragged_group(ragged_options *o) {
          "[B+1] integers from 0: sequence b has rows FILE[b] to FILE[b+1] - 1 of q, which is [1,H,T,D], or "
          "of x, [1,T,M]; k and v, or y, are packed alike unless they are a batch of B or a cache",
          AS_TEXT(ragged_options, file)},
-        {"cu-seqlens-kv", "FILE", "[B+1] the same for k and v, or y, where their lengths differ",
+        {"cu-seqlens-kv", "FILE", "[B+1] the same for k and v, or y, if their lengths differ",
          AS_TEXT(ragged_options, kv_file)},
     };
     return (option_group){"sequences of different lengths", OPTION_ROWS(rows), o};

@@ -1,8 +1,9 @@
-// rope_options.c: the options of rotary embedding: layout, base, width, positions and the scaling of its frequencies.
+// rope_options.c: the options of RoPE: layout, base, width, positions and frequency scaling.
 #include "cli/call_options/call_options.h"
 #include "verification/words/words.h"
 
-// A number of clattn_rope, its word in the option, and its key in config.json, which the option takes as well.
+// Each number of clattn_rope with its word in --rope-scaling. The option also accepts the key of
+// config.json.
 static const struct {
     const char *word, *key;
     size_t field;
@@ -20,7 +21,7 @@ static void set(clattn_rope *rope, size_t n, double x) {
     memcpy((char *)rope + numbers[n].field, &x, sizeof x);
 }
 
-// KEY=NUMBER, of `length` characters.
+// Parse KEY=NUMBER. The text has `length` characters.
 static bool take_number(const char *text, size_t length, clattn_rope *rope) {
     char copy[80];
     double x = 0;
@@ -38,7 +39,7 @@ static bool take_number(const char *text, size_t length, clattn_rope *rope) {
     return false;
 }
 
-// The numbers that each scaling needs.
+// Which numbers each scaling needs.
 static const struct {
     bool original, length;
     const char *example;
@@ -48,7 +49,7 @@ static const struct {
               [CLATTN_ROPE_SCALING_LLAMA3] = {true, false, "llama3,factor=8,original=8192,low=1,high=4"},
               [CLATTN_ROPE_SCALING_DYNAMIC] = {true, true, "dynamic,factor=2,original=2048,length=4096"}};
 
-// Numbers of 0 were not given.
+// A number of 0 was not given.
 static bool is_complete(const clattn_rope *rope, int scaling, char why[256]) {
     const char *missing = rope->factor == 0.0 ? "factor=X, which is 1 or more,"
                           : needed[scaling].original && rope->original_length == 0.0
@@ -81,7 +82,7 @@ bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]) {
 
 static const char *const file_options[2] = {"positions", "k-positions"};
 
-// T,H,W and perhaps a word.
+// Parse three numbers T,H,W and optionally ",interleaved".
 static bool take_sections(void *target, const char *text, char why[256]) {
     clattn_rope *rope = &((rope_options *)target)->rope;
     char number[16], ignored[256];

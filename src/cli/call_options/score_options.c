@@ -6,8 +6,8 @@
 #include "verification/words/words.h"
 #include "cli/files/formats.h"
 
-// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes: heads hold floats,
-// batch items integers.
+// Options whose file has one number for each head (floats) or each batch item (integers). `field`
+// is the offset of the pointer in clattn_score that receives the numbers.
 typedef enum score_axis { AXIS_HEADS, AXIS_BATCH } score_axis;
 static const struct score_file {
     const char *option, *help;
@@ -59,7 +59,7 @@ static bool take_buffer(void *target, const char *value, char why[256]) {
 static const option_row plain_rows[] = {
     {"scale", "X", "factor of the scores (softmax_scale); 0, the default, is 1/sqrt(D)",
      AS_NUMBER(score_options, score.scale)},
-    {"softcap", "X", "limit scores s to X tanh(s / X), before bias and masks; 0, the default, does not",
+    {"softcap", "X", "limit scores s to X tanh(s / X), before bias and masks; 0, the default: no limit",
      AS_NUMBER(score_options, score.softcap)},
     {"causal", "MODE",
      "alignment of the causal mask: none (no mask), top-left (as torch), bottom-right (as FlashAttention), "
@@ -69,7 +69,7 @@ static const option_row plain_rows[] = {
      "position of query row 0 among the keys, for --causal offset: one integer, or [B] in a file",
      AS_TEXT(score_options, offset)},
     {"align", "MODE",
-     "how --window and --alibi count positions where --causal is none: top-left, which is the default, "
+     "how --window and --alibi count positions if --causal is none: top-left, which is the default, "
      "bottom-right or offset",
      AS_WORD(score_options, align, align_names)},
     {"window", "L,R", "a row sees keys from its position - L to its position + R; -1 leaves a side open",
@@ -83,12 +83,12 @@ static const option_row plain_rows[] = {
      "and bufferN(...), such as 'score - 0.1f * abs(i - j)'",
      AS_TEXT(score_options, score.score_mod)},
     {"mask-mod", "EXPR",
-     "an expression over the same words but score; where it is 0 the key is hidden: 'j <= i && buffer0(b, j) "
+     "an expression over the same words except score; the key is hidden if it is 0: 'j <= i && buffer0(b, j) "
      "!= 0'",
      AS_TEXT(score_options, score.mask_mod)},
     {"mods-unchecked", NULL,
      "accept every --score-mod and --mask-mod that the compiler accepts. Such code can read and write memory "
-     "and end the process: use it for trusted expressions alone. Without this option an expression can only "
+     "and end the process: use it only for trusted expressions. Without this option an expression can only "
      "be slow or wrong",
      AS_SWITCH(score_options, mods_unchecked)},
     {"buffer", "FILE...",
@@ -101,7 +101,7 @@ static const option_row plain_rows[] = {
      AS_INTEGER(score_options, splits, 0, 65536)},
     {"dropout", "P", "drop each attention weight with this probability: 0 or more, below 1",
      AS_NUMBER(score_options, score.dropout)},
-    {"seed", "S", "seed of --dropout; the same keeps the same weights on every device", AS_CALL(take_seed)},
+    {"seed", "S", "seed of --dropout; equal seeds keep equal weights on every device", AS_CALL(take_seed)},
 };
 #define PLAIN_ROWS ((int)(sizeof plain_rows / sizeof plain_rows[0]))
 _Static_assert(sizeof plain_rows / sizeof plain_rows[0] + SCORE_FILES <= SCORE_ROWS, "room in score_options");
@@ -126,7 +126,7 @@ static int choose_alignment(score_options *o) {
     if (o->causal) option_choice(o->causal, causal_names, &causal, why);
     if (o->align) option_choice(o->align, align_names, &align, why);
     if (causal && o->align)
-        return tool_wrong("--align: is for --causal none; --causal %s says it already", o->causal);
+        return tool_wrong("--align: is for --causal none; --causal %s sets the alignment", o->causal);
     p->causal = causal != 0;
     p->alignment = (clattn_alignment)(causal ? causal - 1 : align);
     if (o->offset && p->alignment != CLATTN_ALIGN_OFFSET)
@@ -136,7 +136,6 @@ static int choose_alignment(score_options *o) {
     return -1;
 }
 
-// [count] integers from i4 or i8.
 int score_options_integers(const char *option, const char *spec, int64_t count, int32_t **result) {
     array a;
     if (!spec) return -1;
@@ -187,7 +186,7 @@ static int load_offset(score_options *o, int64_t batch) {
     return score_options_integers("offset", o->offset, batch, &o->offsets);
 }
 
-// One row of score_files: the numbers are o's, and o->score points to them.
+// Load the file of one row of score_files. `o` owns the numbers, and o->score points to them.
 static int load_file(score_options *o, int i, int64_t count) {
     const struct score_file *file = &score_files[i];
     char *field = (char *)&o->score + file->field;
@@ -201,13 +200,13 @@ static int load_file(score_options *o, int i, int64_t count) {
     return status;
 }
 
-// Loads one buffer that an expression reads.
+// Load one buffer that an expression reads.
 static int load_buffer(score_options *o, int n) {
     const int status = tensors_load("buffer", o->buffer[n], -1, &o->buffer_array[n]);
     return status >= 0 ? status : tensors_narrow("buffer", &o->buffer_array[n], false);
 }
 
-// An option whose effect hangs on another that is not there would pass in silence.
+// Reject options that have no effect because another option is missing.
 static int check_effects(const score_options *o) {
     const bool mods = o->score.score_mod || o->score.mask_mod;
     const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || mods;
@@ -216,9 +215,9 @@ static int check_effects(const score_options *o) {
         return tool_wrong("--mods-unchecked: has no effect without --score-mod or --mask-mod");
     if (o->seeded && o->score.dropout == 0.0f) return tool_wrong("--seed: has no effect without --dropout P");
     if (o->align && !positions)
-        return tool_wrong(
-            "--align: has no effect here: --window, --alibi or --rope count positions, or --causal %s",
-            o->align);
+        return tool_wrong("--align: has no effect without --window, --alibi or --rope, which count "
+                          "positions; or use --causal %s",
+                          o->align);
     return -1;
 }
 

@@ -1,4 +1,4 @@
-// store_options.c: how numbers go to the device: as they are, or quantised in 8 or 4 bits.
+// store_options.c: how numbers are stored on the device: unquantised, or quantised to 8 or 4 bits.
 #include "cli/call_options/store_options.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ int store_choose(const store_options *o, int word, store *s) {
     s->group = o->group, s->zeros = o->zeros;
     s->scale_type = o->scales < 0 ? CLATTN_TYPE_F32 : (clattn_type)o->scales;
     if (s->type != CLATTN_TYPE_U4 || o->zeros) return -1;
-    return tool_wrong("--%s-type u4: needs --%s-zeros: it has no numbers below 0", o->option, o->option);
+    return tool_wrong("--%s-type u4: needs --%s-zeros: u4 has no numbers below 0", o->option, o->option);
 }
 
 int store_check(const store_options *o, const store *stores, int count) {
@@ -36,12 +36,13 @@ int store_check(const store_options *o, const store *stores, int count) {
         o->option);
 }
 
-// The arrays that a tensor becomes.
+// The arrays that one quantised tensor becomes.
 typedef struct store_arrays {
     array bytes, scales, zeros;
 } store_arrays;
 
-// A group of numbers from `at` on as numbers of the type, and what tells them: its n-th scale, and its zero point.
+// Quantise one group of numbers and store it from element `at` on, with its scale and zero point at
+// index n.
 static void store_group(const store *s, const double *x, int64_t size, store_arrays *to, int64_t at,
                         int64_t n) {
     const struct storage_scale scale = storage_scale_of(s->type, s->scale_type, s->zeros, x, size);
@@ -55,7 +56,7 @@ static void store_group(const store *s, const double *x, int64_t size, store_arr
     }
 }
 
-// A row of numbers, which begins at `at`.
+// Quantise one row and store it from element `at` on.
 static void store_row(const store *s, const double *x, int64_t size, store_arrays *to, int64_t at) {
     const int64_t numbers = clattn_type_numbers(s->type), group = s->group ? s->group : size;
     if (CLATTN_TYPE_IS_SCALED(s->type))
@@ -65,7 +66,8 @@ static void store_row(const store *s, const double *x, int64_t size, store_array
             storage_store_numbers(s->type, to->bytes.data, (at + d) / numbers, x + d);
 }
 
-// An infinity or a NaN cannot be told by a scale.
+// Quantise an array row by row. Infinities and NaN are an error, because no scale can represent
+// them.
 static int quantise(const array *x, const store *s, store_arrays *to) {
     const int64_t size = x->shape[x->rank - 1], count = array_count(x);
     double *row = reference_alloc(size);
@@ -112,7 +114,7 @@ static int check_width(const array *x, const store *s) {
                       s->option, group, width);
 }
 
-// Bytes travel as those of booleans.
+// Quantised bytes are uploaded as an array of type bool.
 int store_upload(tensors *t, const array *x, const store *s, clattn_tensor *const views[3]) {
     static const array_type types[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
     store_arrays to = {{0}, {0}, {0}};

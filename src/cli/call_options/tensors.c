@@ -89,7 +89,7 @@ static int make_buffer(tensors *t, const array *a, cl_mem *buffer) {
 }
 
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
-    // One more than the type; 0: it has no use on a device.
+    // CLATTN_TYPE_... plus 1. 0: the type is unsupported on a device.
     static const int types[ARRAY_TYPE_COUNT] = {[ARRAY_F32] = 1 + CLATTN_TYPE_F32,
                                                 [ARRAY_F16] = 1 + CLATTN_TYPE_F16,
                                                 [ARRAY_BF16] = 1 + CLATTN_TYPE_BF16,
@@ -98,7 +98,7 @@ int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
     const clattn_type type = (clattn_type)(types[a->type] - 1);
     cl_mem buffer = NULL;
     if (!types[a->type])
-        return tool_wrong("a tensor of type %s has no use here: f32, f16, bf16, bool or i32 is needed",
+        return tool_wrong("a tensor of type %s is unsupported here: f32, f16, bf16, bool or i32 is needed",
                           array_type_name(a->type));
     if (a->rank > CLATTN_MAX_RANK)
         return tool_wrong("a tensor has rank %d: at most %d is possible", a->rank, CLATTN_MAX_RANK);

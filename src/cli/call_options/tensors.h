@@ -1,11 +1,13 @@
-// tensors.h: host arrays on the device, for attend and layer: upload, outputs, and reading results back.
+// tensors.h: copy host arrays to the device, allocate outputs and read results back. Used by attend
+// and layer.
 #ifndef CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
 #define CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
 #include "cli/common/session.h"
 
 #define TENSORS_MAX 64
 
-// Buffers of one run; released together. `host`: they are host memory, for a group of devices.
+// The buffers of one run, released together. `host`: the buffers are host memory, for a group of
+// devices.
 typedef struct tensors {
     session *session;
     bool host;
@@ -15,31 +17,33 @@ typedef struct tensors {
 
 void tensors_release(tensors *t);
 
-// EXIT_WRONG with a line that names the axes where the array has another rank, else -1. rank -1: any.
+// Check the rank of an array; rank -1 accepts any. On a mismatch print a line that names the
+// expected axes and return EXIT_WRONG; otherwise return -1.
 int tensors_rank(const char *option, const char *spec, const array *a, int rank);
 
-// Load a file or FILE.safetensors#TENSOR, and check its rank (-1: any). Prints a line and returns EXIT_WRONG,
-// else -1.
+// Load a .npy file or FILE.safetensors#TENSOR and check its rank (-1: any). Returns -1, or
+// EXIT_WRONG after printing a line.
 int tensors_load(const char *option, const char *spec, int rank, array *a);
 
-// Convert the option's array in place to an index of names_types; a u2 array is taken as bf16 when that is the dtype. -1: the array's
-// own, f32 for u2. Returns -1, else EXIT_WRONG with a line.
+// Convert an option's array in place to the float type names_types[dtype]. With dtype bf16, an
+// array of NumPy type u2 contains bf16. dtype -1 keeps the array's type, and u2 becomes f32.
+// Returns -1, or EXIT_WRONG after printing a line.
 int tensors_store(const char *option, array *a, int dtype);
 
-// 64-bit integers become those of 32 bits that they must be; others stay, or are refused where integers are needed. Returns -1, else
-// the exit status.
+// Narrow 64-bit integers to 32 bits. Other types stay, or are an error if `integers` is set.
+// Returns -1, else the exit status.
 int tensors_narrow(const char *option, array *a, bool integers);
 
-// An array on the device as a dense view of its own shape. Returns -1, else the exit status.
+// Upload an array and set its dense view. Returns -1, else the exit status.
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view);
 
-// A zeroed array of this type and shape, on the device too.
+// Allocate a zeroed array of this type and shape on the host and on the device.
 int tensors_output(tensors *t, array_type type, int rank, const int64_t *shape, array *a,
                    clattn_tensor *view);
 
-// Copy a result back and write it as .npy.
+// Copy a result to the host and write it as .npy.
 int tensors_save(tensors *t, const clattn_tensor *view, array *a, const char *path);
 
-// The [B, H, N, D] view of a dense [B, N, H, D] one.
+// Change the dense view [B, N, H, D] to [B, H, N, D].
 clattn_tensor tensors_swap_heads(clattn_tensor t);
 #endif

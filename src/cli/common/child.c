@@ -49,9 +49,9 @@ extern char **environ;
 #define LINE_MOST 65536
 #define POLL_MS 50
 
-// One of the two pipes, and its line so far.
+// One of the two pipes, and its incomplete last line.
 typedef struct stream {
-    int end; // below 0: closed
+    int end; // file descriptor; negative: closed
     size_t used;
     char text[LINE_MOST];
 } stream;
@@ -85,7 +85,7 @@ static bool names_same(const char *a, const char *b) {
     return strncmp(a, b, length) == 0 && a[length] == '=';
 }
 
-// The environment with `variable` in place of its namesake; NULL without memory.
+// The process's environment with `variable` added or replaced. NULL: no memory.
 static char **environment_with(const char *variable) {
     size_t count = 0, used = 0;
     while (environ[count]) count++;
@@ -123,7 +123,7 @@ static void keep_words(void *user, const char *text) {
     if (text[strspn(text, " \t\r")]) snprintf(c->words, sizeof c->words, "%s", text);
 }
 
-// Whole lines of what is there. Returns whether there was anything.
+// Read all available data and report each whole line. Returns true if any data was available.
 static bool read_lines(stream *s, void (*line)(void *user, const char *text), void *user) {
     bool any = false;
     while (s->end >= 0) {
@@ -138,7 +138,8 @@ static bool read_lines(stream *s, void (*line)(void *user, const char *text), vo
             s->used -= (size_t)(end + 1 - s->text);
             memmove(s->text, end + 1, s->used + 1);
         }
-        if (s->used == LINE_MOST - 1 || n <= 0) { // too long, or the rest
+        // A line that is too long, or the rest at the end of file.
+        if (s->used == LINE_MOST - 1 || n <= 0) {
             if (s->used) line(user, s->text);
             s->used = 0;
         }
@@ -149,7 +150,8 @@ static bool read_lines(stream *s, void (*line)(void *user, const char *text), vo
     return any;
 }
 
-// Until it is gone. A process that it started may hold the pipes longer.
+// Read both pipes until the process ends. The end of file is no sign of that: a grandchild may keep
+// the pipes open.
 static void follow(child *c, pid_t pid, stream streams[2], double limit_s,
                    void (*line)(void *user, const char *text), void *user) {
     uint64_t heard = now_ms();
@@ -196,7 +198,7 @@ void child_begin(void) {
     is_child = true;
     (void)setrlimit(RLIMIT_CORE, &none);
 #ifdef __linux__
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody would end one that hangs
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // a hanging child must not outlive its parent
 #endif
     const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (own < 0) return;
@@ -204,7 +206,7 @@ void child_begin(void) {
     (void)dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-// At once, since the next step may end the process.
+// Write without buffering, because the next step may end the process.
 void child_answer(const char *line) {
     size_t left = strlen(line);
     for (const char *at = line; left > 0;) {

@@ -1,27 +1,27 @@
-// commands.c: the sub-commands by name, and what is made of their tables: clattn completion and clattn manual, in the form that a shell
-// or man reads. A command is asked for its help, which options_text.c then prints in that form.
+// commands.c: the table of sub-commands, and the commands `completion` and `manual`. These run
+// every command with --help while options_text.c prints in the form of a shell or of man.
 #include "cli/common/commands.h"
 #include "cli/files/file.h"
 #include "cli/common/tool.h"
 
-// Sub-commands: argv[0] is the command's own name.
+// Runs a sub-command. argv[0] is the command's name.
 typedef int command_run(int argc, char **argv);
 command_run tool_devices, tool_doctor, tool_attend, tool_layer, tool_heatmap, tool_verify, tool_bench,
     tool_tune, tool_compare, tool_report, tool_completion, tool_manual;
 
 const tool_command tool_commands[] = {
-    {"devices", tool_devices, "what OpenCL devices there are, and which kernels they take"},
-    {"doctor", tool_doctor, "what is wrong with OpenCL here? a report to send"},
+    {"devices", tool_devices, "list OpenCL devices and the kernels that run on them"},
+    {"doctor", tool_doctor, "diagnose OpenCL on this machine, as a report to send"},
     {"attend", tool_attend, "scaled dot-product attention on files"},
     {"layer", tool_layer, "multi-head attention with a model's weights"},
     {"heatmap", tool_heatmap, "draw attention weights, or a mask"},
-    {"verify", tool_verify, "is this device right? every kernel on hard cases"},
-    {"bench", tool_bench, "measure attention, verified first, against what the device can do"},
-    {"tune", tool_tune, "find the fastest variants of this device, as rows for the planner"},
-    {"compare", tool_compare, "which differences of two benches are real"},
-    {"report", tool_report, "benches as one page: devices, rooflines, cases, ratios, heads"},
-    {"completion", tool_completion, "what a shell needs to complete these commands and their options"},
-    {"manual", tool_manual, "manual pages of the program and its commands"},
+    {"verify", tool_verify, "verify a device: every kernel on hard cases"},
+    {"bench", tool_bench, "verify and measure attention, and compare with the device's limits"},
+    {"tune", tool_tune, "find the fastest kernel variants for this device"},
+    {"compare", tool_compare, "show which differences between benches are real"},
+    {"report", tool_report, "show benches as one page: devices, rooflines, cases, ratios, heads"},
+    {"completion", tool_completion, "print a shell's completion of these commands and their options"},
+    {"manual", tool_manual, "print manual pages of the program and its commands"},
 };
 const size_t tool_command_count = sizeof tool_commands / sizeof tool_commands[0];
 
@@ -93,7 +93,7 @@ static int print_completion(int shell, FILE *to) {
     return status;
 }
 
-// The same as an object, for who asks every command for one.
+// Print the completion script as a JSON object.
 static int completion_json(int shell, const char *name) {
     memory_file m;
     FILE *to = memory_file_open(&m);
@@ -117,7 +117,7 @@ int tool_completion(int argc, char **argv) {
     bool json = false;
     const option_group group = {"options", json_rows, 1, &json};
     command_line line = {.command = "completion",
-                         .summary = "bash, zsh or fish: what that shell completes, on stdout",
+                         .summary = "bash, zsh or fish: print that shell's completion script",
                          .example =
                              "clattn completion bash > ~/.local/share/bash-completion/completions/clattn",
                          .groups = &group,
@@ -145,15 +145,12 @@ static void print_title(const char *name, const char *summary) {
 }
 
 static void print_end(const char *see) {
-    printf(
-        ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nthe device or the run failed, or a check did\n.TP\n2\nthe "
-        "request was wrong: one line says what, and what would be accepted; with \\fB\\-\\-json\\fR it is an "
-        "object on standard error, {\"error\": {\"status\", \"command\", "
-        "\"message\"}}\n.TP\n130\ninterrupted "
-        "(Ctrl\\-C): the program ends by the signal SIGINT, of which a shell makes 130; what was measured "
-        "before is "
-        "written\n.SH SEE ALSO\n%s\n",
-        see);
+    printf(".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nthe device or the run failed, or a check did\n.TP\n2\nthe "
+           "request was wrong: one line names the error and what is accepted; with \\fB\\-\\-json\\fR it is "
+           "an object on standard error, {\"error\": {\"status\", \"command\", "
+           "\"message\"}}\n.TP\n130\ninterrupted (Ctrl\\-C): the program ends by the signal SIGINT, which a "
+           "shell reports as 130; results measured before are written\n.SH SEE ALSO\n%s\n",
+           see);
 }
 
 static int print_program(void) {
@@ -164,16 +161,15 @@ static int print_program(void) {
         options_text_roff(tool_commands[i].summary, stdout);
         printf("\n");
     }
-    printf(".SH ENVIRONMENT\n.TP\n.B CLATTN_DEVICE\nthe device where \\fB\\-\\-device\\fR is not "
-           "given\n.TP\n.B XDG_CACHE_HOME\n"
-           "whose folder clattn keeps compiled kernels, where \\fB\\-\\-cache\\-dir\\fR is not given\n"
-           ".TP\n.B NO_COLOR\npictures on a terminal are drawn without colours\n.TP\n.B COLUMNS\nhow wide "
-           "they are\n");
+    printf(".SH ENVIRONMENT\n.TP\n.B CLATTN_DEVICE\nthe device if \\fB\\-\\-device\\fR is not given\n.TP\n.B "
+           "XDG_CACHE_HOME\nits subfolder clattn stores compiled kernels if \\fB\\-\\-cache\\-dir\\fR is not "
+           "given\n.TP\n.B NO_COLOR\npictures on a terminal are drawn without colours\n.TP\n.B COLUMNS\nthe "
+           "width of pictures on a terminal\n");
     print_end("\\fBclattn\\-\\fICOMMAND\\fR(1)");
     return EXIT_DONE;
 }
 
-// The tables of one command, or of all.
+// Print the option tables of one command, or of all, as JSON.
 static int manual_json(const tool_command *command) {
     int status = EXIT_DONE;
     options_text_choose(OPTIONS_JSON, NULL);

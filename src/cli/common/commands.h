@@ -1,4 +1,5 @@
-// commands.h: the sub-commands by name, for main and for what is made from their option tables.
+// commands.h: the table of sub-commands, for main.c and for the outputs made from the option
+// tables.
 #ifndef CLATTN_TOOL_CLI_COMMANDS_H
 #define CLATTN_TOOL_CLI_COMMANDS_H
 #include <stddef.h>
@@ -12,6 +13,6 @@ typedef struct tool_command {
 extern const tool_command tool_commands[];
 extern const size_t tool_command_count;
 
-// NULL: none is called so.
+// NULL: there is no such command.
 const tool_command *tool_command_named(const char *name);
 #endif

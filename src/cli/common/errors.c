@@ -1,5 +1,6 @@
-// errors.c: what a command says as a whole: its answer as JSON, and error lines: "clattn COMMAND: ..." on stderr as they come; with
-// --json one object there when the command ends, so that who reads JSON never meets a line that is none.
+// errors.c: JSON answers and error lines. Error lines go to stderr at once as "clattn COMMAND:
+// ...". With --json they are collected into one object that is printed at the end, so that stderr
+// is valid JSON.
 #include <math.h>
 #include <stdarg.h>
 
@@ -7,11 +8,11 @@
 
 typedef struct kept {
     bool json, held;
-    char command[32], error[2048]; // the last error; "" where there was none
-    json_t *notes;                 // what was told before it
+    char command[32], error[2048]; // the last error; "" for none
+    json_t *notes;                 // earlier notes and errors
 } kept;
 
-static kept all;         // of the process: it has one command
+static kept all;         // one for the process, which runs one command
 static char command[32]; // " COMMAND"
 
 void tool_begin(const char *name) {
@@ -37,7 +38,8 @@ static void keep_note(const char *line) {
     json_array_append_new(all.notes, json_string(line));
 }
 
-// One line whatever it quotes, and UTF-8: names in files may hold what steers a terminal.
+// Print or keep one line of UTF-8. Quoted file names may contain newlines or terminal control
+// sequences, which are replaced.
 static void tell(bool error, const char *format, va_list list) {
     char line[sizeof all.error];
     vsnprintf(line, sizeof line, format, list);

@@ -1,4 +1,4 @@
-// main.c: finds the sub-command. What each does is in its own file.
+// main.c: find and run the sub-command.
 #define _GNU_SOURCE // sched_getaffinity
 #include <errno.h>
 #include <locale.h>
@@ -23,7 +23,8 @@ static void print_help(FILE *to) {
             "\nclattn COMMAND --help prints its options, with an example; clattn --version the version.\n");
 }
 
-// Whatever was printed must have arrived: results go to stdout, and a full disk takes none of them. Nothing else looks.
+// Check that all output was written. Results go to stdout, and only this function notices a full
+// disk.
 static int finish_output(int status) {
     const char *why = ferror(stdout) ? "an earlier write failed" : NULL;
     if (fflush(stdout) != 0) why = strerror(errno);
@@ -80,10 +81,9 @@ static int run(int argc, char **argv) {
 }
 
 #ifdef __linux__
-// Workers of PoCL keep to a core each, where the environment says so before OpenCL is first used. Left to the system, two of them often
-// share one for a whole call, which then takes twice as long. The library sets no environment: this is the program's. Worker i goes to
-// CPU i, and PoCL 3.1 ends the process where the system refuses that: so only a process that may use every CPU asks for it, and none that
-// was told another number of workers.
+// Pin each worker of PoCL to a core, before OpenCL is first used. Otherwise two workers often share
+// a core for a whole call and double its time. PoCL 3.1 aborts if it cannot pin worker i to CPU i.
+// Pin only if this process may use every CPU and the number of workers is PoCL's default.
 static bool owns_every_cpu(void) {
     const long count = sysconf(_SC_NPROCESSORS_CONF);
     cpu_set_t allowed;
@@ -96,7 +96,7 @@ static bool owns_every_cpu(void) {
 
 static void pin_workers(void) {
     const bool told = getenv("POCL_MAX_PTHREAD_COUNT") || getenv("POCL_PTHREAD_MIN_THREADS");
-    if (!told && owns_every_cpu()) setenv("POCL_AFFINITY", "1", 0); // what the user says stays
+    if (!told && owns_every_cpu()) setenv("POCL_AFFINITY", "1", 0); // keeps the user's value
 }
 #else
 static void pin_workers(void) {}
@@ -105,8 +105,8 @@ static void pin_workers(void) {}
 int main(int argc, char **argv) {
     file_begin();
     if (argc < 2 || strcmp(argv[1], "doctor"))
-        pin_workers();       // doctor shows the user's environment, and calls no OpenCL
-    setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
+        pin_workers();       // doctor reports the user's environment, and calls no OpenCL itself
+    setlocale(LC_CTYPE, ""); // numbers stay in the C locale, which files and JSON need
     tool_errors_begin(argc, argv);
     const int status = tool_errors_end(finish_output(run(argc, argv)));
     if (status == EXIT_INTERRUPTED) interrupt_end();

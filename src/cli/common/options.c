@@ -1,5 +1,6 @@
-// options.c: tables of options: getopt_long's are made of them, values stored by them, and files that they name compared. The help is
-// made of the same tables (options_text.c), so that neither can drift.
+// options.c: option tables: build getopt_long's tables, store values, and compare the files that
+// options name. options_text.c makes the help from the same tables, so that parser and help always
+// agree.
 #include <float.h>
 #include <getopt.h>
 
@@ -8,12 +9,13 @@
 #include "cli/files/formats.h"
 
 #define CODE_HELP 100000
-#define CODE_ROWS 256 // a row's place, from here: below are letters
+#define CODE_ROWS 256 // a row's code is this plus its index; smaller codes are letters
 
-// One-letter names go to `letters`.
+// Names of one letter are added to `letters`.
 static void make_tables(const command_line *line, struct option *rows, char *letters) {
     int count = 0;
-    *letters++ = ':'; // a missing value is told apart from an unknown option
+    // Getopt then returns different codes for a missing value and an unknown option.
+    *letters++ = ':';
     EACH_OPTION(line, group, row, n) {
         const int code = CODE_ROWS + n, has = row->value ? required_argument : no_argument;
         if (row->name[0] != '-') {
@@ -48,7 +50,7 @@ static bool store_choice(const option_row *row, const char *value, char *field, 
 
 #define LIST_NUMBER_MOST 16777216
 
-// A number with its optional k; moves *text past it.
+// Parse a number with an optional k, and advance *text past it.
 static bool take_count(const char **text, int64_t *value) {
     int64_t x = 0;
     if (!number_whole_at(text, &x)) return false;
@@ -65,7 +67,7 @@ static bool add_item(option_list *list, int64_t x) {
     return true;
 }
 
-// Takes the rest of A..B*F or A..B+S after A.
+// Parse the rest of A..B, A..B*F or A..B+S after A.
 static bool take_range(const char **text, int64_t first, option_list *list) {
     int64_t last = 0, step = 2;
     *text += 2;
@@ -95,14 +97,14 @@ static bool store_numbers(const char *text, option_list *list, char why[256]) {
     }
 }
 
-// A type may be spelled as elsewhere: fp16 and half are f16.
+// Find a word in `names`. Types have other spellings as well: fp16 and half are f16.
 static int find_name(const char *text, size_t length, const char *const *names) {
     const int index = names_find(names, text, length);
     const char *type = index < 0 ? names_type_short(text, length) : NULL;
     return type ? names_find(names, type, strlen(type)) : index;
 }
 
-// What is accepted, and what the word meant.
+// Write the accepted names to `why`, and the name that the word probably meant.
 static void tell_names(const char *begin, const char *text, size_t length, const char *const *names,
                        char why[256]) {
     char meant[128];
@@ -128,7 +130,7 @@ static bool store_names(const char *text, const char *const *names, option_list 
     }
 }
 
-// By its row; false: why[256] says what would be accepted.
+// Store a value as its row's kind says. False: `why` says which input is accepted.
 static bool store(const option_row *row, void *target, const char *value, char why[256]) {
     char *field = (char *)target + row->field;
     switch (row->kind) {
@@ -169,7 +171,8 @@ static bool means_default(const char *value) {
     return false;
 }
 
-// One option. Of two values for it one would be without effect.
+// Store one option. A second value for the same option is an error, because one of the two would
+// have no effect.
 static int take_row(const option_group *group, const option_row *row, const char *value, const char **taken) {
     char why[256] = "";
     const char *dashes = option_dashes(row);
@@ -177,13 +180,13 @@ static int take_row(const option_group *group, const option_row *row, const char
     if (value && *taken && !strstr(row->value, "..."))
         return tool_wrong("%s%s %s: is given twice: one value is accepted", dashes, row->name, value);
     *taken = value ? value : "";
-    if (!strcmp(row->name, "json")) tool_errors_json(); // also where it was not written out
+    if (!strcmp(row->name, "json")) tool_errors_json(); // also for an abbreviated --json
     if (store(row, group->target, value, why)) return -1;
     return tool_wrong("%s%s%s%s: %s%s", dashes, row->name, value ? " " : "", value ? value : "", why,
                       is_number(row) && means_default(value) ? "; without the option its default holds" : "");
 }
 
-// Another name of the same option is that option.
+// The row that the option's help is in: a later row of the same field is only another name.
 static const option_row *first_name(const option_group *group, const option_row *row) {
     const option_row *first = group->rows;
     while (first->kind != row->kind || first->field != row->field || first->take != row->take ||
@@ -203,7 +206,8 @@ static int take(command_line *line, int code, const char *value) {
     return tool_wrong("unknown option; see clattn %s --help", line->command);
 }
 
-// The names that begin with the word, separated by commas; returns how many, and 1 of one that is the word itself.
+// List the option names that begin with the word, separated by commas. Returns their number, or 1
+// for an exact match.
 static int count_begun(const command_line *line, const char *word, char text[256]) {
     const size_t length = strcspn(word, "=");
     int count = 0;
@@ -219,7 +223,8 @@ static int count_begun(const command_line *line, const char *word, char text[256
     return count;
 }
 
-// getopt took no option of it: none is called so, several begin so, or a switch was given a value.
+// Reject what getopt did not accept: an unknown name, an ambiguous abbreviation, or a switch with a
+// value.
 static int refuse_unknown(const command_line *line, const char *given) {
     char text[256], begun[256];
     const bool is_long = given[0] == '-' && given[1] == '-' && given[2];
@@ -228,8 +233,8 @@ static int refuse_unknown(const command_line *line, const char *given) {
         return tool_wrong("%s: is a switch, which takes no value; see clattn %s --help", given,
                           line->command);
     if (count > 1)
-        return tool_wrong("%s: begins %s: one must be written out; see clattn %s --help", given, begun,
-                          line->command);
+        return tool_wrong("%s: is ambiguous: %s: one must be written in full; see clattn %s --help", given,
+                          begun, line->command);
     const char *meant = options_meant(line, given, text);
     const bool asks = meant && strchr(meant, '?');
     return tool_wrong("%s: no such option%s%s%s clattn %s --help", given,
@@ -239,7 +244,8 @@ static int refuse_unknown(const command_line *line, const char *given) {
                       meant ? meant : "", asks ? " See" : "; see", line->command);
 }
 
-// The word that getopt refused. A letter in the midst of others leaves optind at their word.
+// The argument that getopt rejected. For a letter inside a group such as -abc, optind still points
+// to that argument.
 static const char *unknown_of(char **argv, int argc) {
     const char *before = argv[optind - 1];
     const bool here = optopt && optopt < CODE_ROWS && optind < argc && argv[optind][0] == '-' &&
@@ -248,7 +254,7 @@ static const char *unknown_of(char **argv, int argc) {
     return here ? argv[optind] : before;
 }
 
-// Names and help of the last command line's options: texts that last as long as the program.
+// Names and help of the last command line's options. The texts are static.
 static struct { const char *name, *help; } parsed[OPTIONS_MOST];
 static int parsed_count;
 
@@ -353,7 +359,7 @@ option_group common_group(common_options *o) {
         {"json", NULL, "print the report as JSON, and an error as one object on stderr",
          AS_SWITCH(common_options, json)},
         {"quiet", NULL, "print no report", AS_SWITCH(common_options, quiet)},
-        {"verbose", NULL, "print on stderr what is compiled, with build logs",
+        {"verbose", NULL, "print compiled kernels and build logs on stderr",
          AS_SWITCH(common_options, verbose)},
     };
     return (option_group){"common options", OPTION_ROWS(rows), o};
@@ -364,7 +370,7 @@ static bool ends_in(const char *text, const char *end) {
     return all >= length && !strcmp(text + all - length, end);
 }
 
-// Whether the path is a file that is read in a model's folder.
+// True if the path is a file that a command reads from the model's folder.
 static bool is_of_model(const char *path, const char *folder) {
     char name[4096];
     const char *slash = strrchr(path, '/');
@@ -394,7 +400,8 @@ static int check_output(const command_line *line, const option_row *output, cons
     return -1;
 }
 
-// The file that a row names and that will be written, NULL: none. Another name of the same option has no dashes of its own.
+// The output file that a row names, or NULL. Rows that are only another name of an option with --
+// are skipped.
 static const char *output_of(const option_group *group, const option_row *row) {
     const char *path = NULL;
     if (row->kind != OPTION_OUTPUT || row->name[0] == '-') return NULL;

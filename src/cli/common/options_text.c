@@ -76,7 +76,7 @@ void options_text_roff(const char *text, FILE *to) {
             fputs("\\(aq", to);
         else
             fputc(*text, to);
-        while (*text == '\n' && text[1] == ' ') text++; // the help's indent
+        while (*text == '\n' && text[1] == ' ') text++; // skip the indent of the help text
     }
 }
 
@@ -99,7 +99,8 @@ static void print_manual(const command_line *line, FILE *to) {
     }
 }
 
-// Values that a table writes as words with bars between are all there are; others are files or free.
+// True if the value is one of a fixed list, which a table writes as words with bars between them.
+// Other values are files or free text.
 static bool has_words(const option_row *row) {
     if (!row->value || !strchr(row->value, '|')) return false;
     for (const char *c = row->value; *c; c++)
@@ -116,7 +117,8 @@ static void print_words(const char *value, FILE *to) {
     for (const char *c = value; *c; c++) fputc(*c == '|' ? ' ' : *c, to);
 }
 
-// A value that is no file and no word completes to nothing: -o default of the whole would offer files there, too.
+// Values that are neither files nor fixed words complete to nothing. `-o default` for the whole
+// command would offer file names there.
 static void print_bash(const command_line *line, FILE *to) {
     fprintf(to, "    %s)\n        case $before in\n", line->command);
     EACH_OPTION(line, group, row, n) {

@@ -1,12 +1,14 @@
-// options_words.c: words of torch, FlashAttention, ONNX, numpy and other programs for what an option of clattn sets, or for one of its
-// values. An unknown option or value is refused, and the refusal names the option or value that it means here.
+// options_words.c: names that torch, FlashAttention, ONNX, numpy and other programs use for
+// clattn's options and values. An unknown option or value is an error, and the error line names
+// clattn's own word.
 #include <ctype.h>
 
 #include "cli/common/options.h"
 #include "cli/common/tool.h"
 
-// Words separated by spaces, without leading dashes, with a dash where others write _. The first of `options` that the command has is what
-// they mean. `note` is the sentence of a command that has none of them; where it begins with a space it follows the option's name.
+// `words` are names separated by spaces, without leading dashes, with _ replaced by a dash. They
+// mean the first of `options` that the command has. `note` is printed if the command has none of
+// these options. A note that begins with a space follows the option's name.
 typedef struct usual_option {
     const char *words, *options, *note;
 } usual_option;
@@ -40,7 +42,7 @@ static const usual_option usual_options[] = {
      "cu-seqlens", NULL},
     {"cu-seqlens-k cu-seq-len-kv cu-kv-lens kv-indptr kv-offsets", "cu-seqlens-kv", NULL},
     {"max-seqlen max-seqlen-q max-seqlen-k max-seqlen-kv max-q max-kv", "",
-     "it is found from --cu-seqlens FILE"},
+     "--cu-seqlens FILE determines it"},
     {"seqused-q q-seq-lens q-seqlens seq-lens-q seq-len-q actual-seq-lengths q-lens", "q-lengths", NULL},
     {"seqused-k seqlens-k seqlen-k-file cache-seqlens context-lens context-lengths kv-seq-lens kv-seqlens "
      "seq-lens-kv seq-len-kv kv-len "
@@ -84,13 +86,13 @@ static const usual_option usual_options[] = {
      "enable-gqa kv-heads",
      "kv-heads", SHAPE_NOTE("--k, [B,Hkv,Nkv,D],")},
     {"head-dim head-size d-head headdim head-dim-qk size-per-head d dim", "-d",
-     "the shapes of the inputs say it"},
+     "the shapes of the inputs determine it"},
     {"head-dim-v v-head-dim head-dim-vo d-v value-dim", "dv", SHAPE_NOTE("--v, [B,Hkv,Nkv,Dv],")},
-    {"batch-size batchsize bs batches", "-b", "the shapes of the inputs say it"},
+    {"batch-size batchsize bs batches", "-b", "the shapes of the inputs determine it"},
     {"seq-len seqlen seqlen-q seq-length sequence-length q-len n-q queries-count rows", "-n n",
-     "the shapes of the inputs say it"},
+     "the shapes of the inputs determine it"},
     {"seqlen-k seqlen-kv kv-seq-len kv-seqlen k-len keys-count columns context-length ctx-size n-ctx", "n-kv",
-     "the shapes of the inputs say it"},
+     "the shapes of the inputs determine it"},
     {"hidden-size embed-dim embedding-dim n-embd model-dim-size width model-width", "d-model",
      SHAPE_NOTE("--x, [B,N,M],")},
     {"query queries query-states query-layer q-file", "q x", NULL},
@@ -163,7 +165,8 @@ static const usual_option usual_options[] = {
     {"version", "", "clattn --version prints it"},
 };
 
-// Another word for a value; `note` in place of "did you mean". A note counts where the list has the value.
+// Other words for a value. `note` replaces "did you mean". An entry applies if the option accepts
+// `value`.
 typedef struct usual_value {
     const char *words, *value, *note;
 } usual_value;
@@ -225,7 +228,7 @@ static const option_row *row_named(const command_line *line, const char *name, s
     return NULL;
 }
 
-// The first of the names, separated by spaces, that the command has.
+// The first of the names, separated by spaces, that the command has as an option.
 static const option_row *first_of(const command_line *line, const char *names) {
     const option_row *row = NULL;
     for (const char *at = names; *at && !row; at += strspn(at, " ")) {
@@ -242,7 +245,7 @@ static const char *name_row(const option_row *row, const char *note, char text[2
     return text;
 }
 
-// By letters: the nearest name of the table.
+// The option with the nearest spelling.
 static const option_row *nearest_row(const command_line *line, const char *name, size_t length) {
     const char *names[OPTIONS_MOST], *near;
     char wanted[128];

@@ -11,12 +11,12 @@
 #include "verification/device/measure.h"
 #include "cli/common/tool.h"
 
-#define LEAST_SHARE 0.01 // before that start-up is most of what is known
+#define LEAST_SHARE 0.01 // an estimate before this share would measure mostly start-up
 #define LEAST_SECONDS 0.2
 
 const char *progress_text(double share, double seconds, char text[48]) {
     const double kept = fmin(fmax(share, 0.0), 1.0);
-    const int percent = (int)(100.0 * kept);
+    const int percent = (int)(100.0 * kept + 1e-9); // x87 registers hold 98.99999999999999911 for 0.99
     const double left = kept > 0.0 ? ceil(seconds * (1.0 - kept) / kept) : 0.0;
     const long whole = left < 3.6e6 ? (long)left : 3600000;
     if (kept < LEAST_SHARE || seconds < LEAST_SECONDS || whole == 0)
@@ -37,7 +37,7 @@ void progress_begin(progress *p, bool quiet, double all, double silent_ms) {
     p->shown = !quiet && isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
 }
 
-// A line that the terminal breaks cannot be wiped.
+// The terminal's width. A longer line would wrap, and then could not be wiped.
 static int columns(void) {
 #ifdef TIOCGWINSZ
     struct winsize size;
@@ -78,14 +78,15 @@ static void note_interrupt(int signal_number) {
     interrupted = 1;
 }
 
-// The first alone: a second one does what it did before. A signal that the parent has switched off, as nohup and shells' background jobs
-// do, stays so.
+// Catch only the first Ctrl-C: a second one has its previous effect. A signal that the parent
+// ignores, as nohup and background jobs do, stays ignored.
 #ifdef _WIN32
 static void (*before)(int);
 
 void interrupt_catch(void) {
     interrupted = 0;
-    before = signal(SIGINT, note_interrupt); // which Windows takes back as it comes
+    // Windows restores the previous handler when the signal arrives
+    before = signal(SIGINT, note_interrupt);
 }
 
 static void let_go(void) {

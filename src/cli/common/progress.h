@@ -1,45 +1,51 @@
-// progress.h: how far a long command is, and the time that is left by the work that is done: one line on stderr that is overwritten, for
-// somebody who watches it on a terminal. Used by every command that can be long.
+// progress.h: the progress of a long command: one line on stderr that is overwritten, with the
+// share that is done and the estimated time left. Shown on a terminal only. Used by every command
+// that can run long.
 #ifndef CLATTN_TOOL_CLI_PROGRESS_H
 #define CLATTN_TOOL_CLI_PROGRESS_H
 #include <clattn/clattn.h>
 
 typedef struct progress {
-    double all, done; // work, in any unit: parts of one size, operations, milliseconds
+    double all, done; // work in any unit: parts of equal size, operations, milliseconds
     uint64_t start_ns, silent_ns;
     bool shown, on_screen;
 } progress;
 
-// silent_ms: of a command that is mostly over before anybody reads. Nothing is shown where quiet, or where stderr is no terminal
-// that can wipe a line.
+// Nothing is shown in the first `silent_ms` milliseconds, with `quiet`, or if stderr is no terminal
+// that can erase a line.
 void progress_begin(progress *p, bool quiet, double all, double silent_ms);
-// `what` is begun now, after `done` of the work; it may be NULL.
+// The part `what` begins now; `done` of the work is finished. `what` may be NULL.
 void progress_at(progress *p, double done, const char *what);
-// The same after `more` than before.
+// Like progress_at, with `more` work finished since the last call.
 void progress_more(progress *p, double more, const char *what);
-// Wipes the line: before anything else is printed, and at the end. It may go on afterwards.
+// Erase the line. Call this before printing anything else, and at the end. The progress may
+// continue afterwards.
 void progress_wipe(progress *p);
 
-// "42 %, 3 min 05 s left" of a share of the work that took so many seconds; returns text. No time where too little is done to tell.
+// Formats "42 %, 3 min 05 s left" from the finished share and its seconds, and returns `text`. The
+// time is left out if the share is too small for an estimate.
 const char *progress_text(double share, double seconds, char text[48]);
 
-// Ctrl-C on work of many parts: the first ends it after the part at hand, so that what is there is kept; the second ends the program at
-// once.
+// Ctrl-C during work of many parts. The first stops the work after the current part, and finished
+// parts are kept. The second ends the program at once.
 void interrupt_catch(void);
 bool interrupt_asked(void);
-// Ends the program by the signal, when all is written: a shell that runs it in a loop then stops, too.
+// End the program by SIGINT after all output is written. A shell loop that runs the program then
+// stops, too.
 void interrupt_end(void);
 
-// Somebody who watches a long call on a terminal: a line on stderr says how far it is and what time is left, and an interrupt cancels it
-// between two slices, so that nothing of it runs on when the program ends; a second one ends the program at once. A call that has one
-// waits between its launches, so that a short call has none: its time is reported.
+// A watched call: a terminal shows its progress, and Ctrl-C cancels it between two slices, so that
+// no work continues after the program ends. A second Ctrl-C ends the program at once. A watched
+// call waits between its launches. Short calls are therefore not watched: waiting would lengthen
+// the reported time.
 #define WATCH_LEAST_FLOPS 2e10
 typedef struct watch {
     clattn_progress progress;
     struct progress line;
     bool watching;
 } watch;
-// The progress of a call of so many operations; NULL where nobody watches: stderr is no terminal, or --quiet.
+// The progress object for a call of `flops` operations. NULL: the call is short, stderr is no
+// terminal, or `quiet` is set.
 const clattn_progress *watch_begin(watch *w, bool quiet, double flops);
 void watch_end(watch *w);
 #endif

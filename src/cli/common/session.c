@@ -1,4 +1,5 @@
-// session.c: from --device to a context and a queue, and back to one error line and an exit status.
+// session.c: open a device's context and queue from --device, and map library errors to an error
+// line and exit status.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +13,7 @@
 #include "cli/common/survey.h"
 #include "cli/tune/tuned.h"
 
-#define SURVEY_STEP_S 300.0 // a GPU's compiler may take minutes
+#define SURVEY_STEP_S 300.0 // a GPU's compiler may need minutes
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
     session *s = user;
@@ -26,7 +27,7 @@ clattn_log session_log(session *s) {
     return (clattn_log){keep_message, s, s->options.verbose ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR};
 }
 
-// Once a process.
+// Warn once in a process.
 static void warn_folder(const char *folder, const char *from, int failure) {
     static bool told;
     if (!told)
@@ -47,7 +48,8 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
     return length >= 0 && (size_t)length < size ? text : NULL;
 }
 #else
-// mkdir -p for the parents, each private; the library makes the last component.
+// Create the parent folders as mkdir -p does, with mode 0700. The library creates the last
+// component.
 static bool make_parents(char *path) {
     for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = '\0';
@@ -71,7 +73,8 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
     return NULL;
 }
 
-// The library makes the folder, and where it can keep nothing there it says so in its log alone.
+// Create the folder and test that it is writable. The library would report an unusable folder only
+// in its log.
 static void check_folder(const common_options *o, const char *folder) {
     char path[4200];
     if (folder && (mkdir(folder, 0700) == 0 || errno == EEXIST)) {
@@ -103,7 +106,7 @@ int session_devices(session *s, clattn_device **devices, size_t *count) {
     return tool_failed("%s", s->message);
 }
 
-// "0: NAME (CPU), 1: NAME (GPU)"
+// Formats "0: NAME (CPU), 1: NAME (GPU)".
 static void list_devices(const clattn_device *devices, size_t count, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
@@ -140,16 +143,16 @@ static int find_device(session *s) {
     if (chosen)
         s->device = *chosen;
     else if (other)
-        status =
-            tool_wrong("%s %s: means device %zu and others: a number or a whole name from clattn devices",
-                       option, spec, (size_t)(other - devices));
+        status = tool_wrong(
+            "%s %s: matches device %zu and others: a number or a whole name from clattn devices is needed",
+            option, spec, (size_t)(other - devices));
     else
         status = session_no_device(option, spec, devices, count);
     free(devices);
     return status;
 }
 
-// Words that others take for it, and that nobody calls a folder.
+// Words that other programs use for off, and that are unlikely names of a folder.
 static bool means_off(const char *word) {
     static const char *const words[] = {"none", "no", "disabled", "false", "never", "null", "0"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -157,16 +160,19 @@ static bool means_off(const char *word) {
     return false;
 }
 
-// A folder that was asked for and cannot be one: the library would keep nothing, and say so in its log alone.
+// Reject --cache-dir if it cannot be a folder. The library would only log this and cache nothing.
 static int check_cache_dir(const session *s) {
     const char *given = s->options.cache_dir;
     struct stat status;
     reason why;
     if (!given || !strcmp(given, "off")) return -1;
     if (means_off(given) && stat(given, &status) != 0)
-        return tool_wrong("--cache-dir %s: off keeps nothing; ./%s is a folder of that name", given, given);
+        return tool_wrong("--cache-dir %s: off disables the cache; ./%s is a folder of that name", given,
+                          given);
     if (stat(given, &status) == 0)
-        return S_ISDIR(status.st_mode) ? -1 : tool_wrong("--cache-dir %s: is no folder: one, or off", given);
+        return S_ISDIR(status.st_mode)
+                   ? -1
+                   : tool_wrong("--cache-dir %s: is not a folder: a folder or off is needed", given);
     return file_can_write(given, why) ? -1 : tool_wrong("--cache-dir %s", why);
 }
 
@@ -182,7 +188,8 @@ static clattn_status make_context(session *s, const char *folder, const char *ro
     return clattn_context_create(&params, &s->context);
 }
 
-// Rows that were kept once, and that the library no longer takes, are worth no failure.
+// Retry without tuned rows if the library no longer accepts kept ones. Rows that the user passed
+// are not ignored.
 static clattn_status make_tuned(session *s, const char *folder, const char *rows, bool given) {
     const clattn_status status = make_context(s, folder, rows);
     if (status != CLATTN_INVALID_ARGUMENT || !rows || given) return status;
@@ -205,8 +212,8 @@ static size_t index_of(const clattn_device *device) {
     return index;
 }
 
-// On a driver that no suite of clattn ran on, engines and first builds are tried in a process of their own before this one does
-// (clattn_device_survey). True: the context is to be made again.
+// On a driver that clattn has no test record of, probes and first builds run in a process of their
+// own first (clattn_device_survey). True: the survey is done and the context must be created again.
 static bool survey_first(session *s, const char *folder) {
     progress shown;
     survey_report r = {.step = show_step, .user = &shown};
@@ -218,12 +225,12 @@ static bool survey_first(session *s, const char *folder) {
         printable_printf(
             stderr, "clattn%s: first use of this driver: a survey %s; %d of its processes ended early%s%s\n",
             tool_name(), r.finished ? "is done" : "is not finished", r.deaths, r.last[0] ? ": " : "", r.last);
-    if (r.finished) s->measures_again = false; // it is measured
+    if (r.finished) s->measures_again = false; // the survey has measured
     return r.finished;
 }
 
 int session_open_device(session *s, const clattn_device *device, const char *rows) {
-    char path[4096]; // a longer one is none
+    char path[4096]; // longer paths disable the cache
     char *kept = NULL;
     bool given = true;
     cl_int code = CL_SUCCESS;
@@ -244,8 +251,8 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     s->capabilities = clattn_context_capabilities(s->context);
     if (linker_is_missing(s->capabilities)) {
         session_close(s);
-        return tool_failed("PoCL makes each kernel with the linker ld, and there is none on PATH: install "
-                           "binutils (apt-get install binutils), or add its folder to PATH");
+        return tool_failed("PoCL links each kernel with ld, which is not on PATH: install binutils (apt-get "
+                           "install binutils), or add its folder to PATH");
     }
     s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,
                                     CL_QUEUE_PROFILING_ENABLE, &code);
@@ -276,7 +283,8 @@ void session_close(session *s) {
     s->context = NULL;
 }
 
-// An expression that does not compile is the request's, which the line names with its place.
+// An expression that does not compile is the user's error. The message names the place in the
+// expression.
 static bool blames_expression(const char *message) {
     return !strncmp(message, "score_mod:", 10) || !strncmp(message, "mask_mod:", 9);
 }
@@ -296,7 +304,7 @@ int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer) {
     if (bytes > s->capabilities->max_allocation_bytes)
         return tool_failed("a tensor of %zu bytes is more than the device's largest buffer of %llu bytes",
                            bytes, (unsigned long long)s->capabilities->max_allocation_bytes);
-    // Copied by a command and not by CL_MEM_COPY_HOST_PTR, so that the tool keeps no second copy alive.
+    // A write command, unlike CL_MEM_COPY_HOST_PTR, leaves no second copy of the data alive.
     *buffer = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (*buffer && data)
         code = clEnqueueWriteBuffer(s->queue, *buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);

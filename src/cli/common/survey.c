@@ -6,11 +6,11 @@
 
 #include "cli/common/survey.h"
 
-#define MOST_DEATHS 40 // more than there are probes
+#define MOST_DEATHS 40 // more than the number of probes
 
 typedef struct lines {
     survey_report *report;
-    char at[256]; // the last line of log
+    char at[256]; // the last log line
 } lines;
 
 static void take_line(void *user, const char *text) {
@@ -42,7 +42,7 @@ void survey_run(size_t index, const char *folder, bool measure, double limit_s, 
     }
 }
 
-// Marks are files of the cache folder: src/lib/base/cache.h.
+// Files that mark an unfinished build in the cache folder: src/lib/base/cache.h.
 static bool has_marks(const char *folder) {
     bool found = false;
 #ifndef _WIN32

@@ -1,4 +1,4 @@
-// survey.h: clattn_device_survey in processes of its own (child.h).
+// survey.h: run clattn_device_survey in processes of its own (child.h).
 #ifndef CLATTN_TOOL_CLI_SURVEY_H
 #define CLATTN_TOOL_CLI_SURVEY_H
 #include "cli/common/child.h"
@@ -6,19 +6,22 @@
 
 typedef struct survey_report {
     bool finished;
-    int deaths;     // processes that ended before they were done: by a signal, or for want of a line
-    char last[128]; // the last one's end in words, or why there is no survey
-    // Each line of log, and each end with what the process was at.
+    // Processes that were killed by a signal or by the time limit.
+    int deaths;
+    char last[128]; // how the last process ended, or why there is no survey
+    // `step` is called with each log line. `death` is called with a process's end and its last log
+    // line.
     void (*step)(void *user, const char *text);
     void (*death)(void *user, const char *text, const char *at);
     void *user;
 } survey_report;
 
-// Survey device `index` of clattn_device_list into the cache folder. measure: also the rates that the folder keeps. limit_s: of each
-// step.
+// Survey device `index` of clattn_device_list into the cache folder. `measure`: also measure the
+// rates that the folder keeps. `limit_s` is the time limit of each step.
 void survey_run(size_t index, const char *folder, bool measure, double limit_s, survey_report *r);
 
-// Whether the session's context needs a survey before it is used. Its driver is not known, and the folder has no survey; or all is
-// measured again, and the driver may end a process: it is not known, or the folder has the mark of a process that ended.
+// True if the session's context needs a survey before use. There are two cases. Either the driver
+// is unknown and the folder has no survey. Or everything is measured again, and the driver is
+// unknown or the folder has the mark of a crashed process.
 bool survey_is_missing(const session *s, const char *folder);
 #endif

@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 
-/* Decode one code point and move on; a byte that begins no valid sequence is none by itself.
- * Source: The Unicode Standard 15.0, table 3-7. */
+// Decode one code point and advance. A byte that begins no valid sequence counts alone. Source: The
+// Unicode Standard 15.0, table 3-7.
 static uint32_t decode(const unsigned char **text) {
     const unsigned char *t = *text;
     int more = t[0] < 0x80 ? 0 : t[0] >= 0xc2 && t[0] < 0xe0 ? 1 : t[0] >= 0xe0 && t[0] < 0xf0 ? 2 : 3;
@@ -33,7 +33,8 @@ uint32_t printable_next(const char **text) {
     *text = (const char *)at;
     for (size_t r = 0; r < sizeof hidden / sizeof *hidden; r++)
         if (code_point >= hidden[r][0] && code_point <= hidden[r][1]) return PRINTABLE_NONE;
-    return (code_point & 0xfffe) == 0xfffe ? PRINTABLE_NONE : code_point; /* no characters, also of XML */
+    // Noncharacters, which XML forbids as well.
+    return (code_point & 0xfffe) == 0xfffe ? PRINTABLE_NONE : code_point;
 }
 
 static char *clean(char *text, const char *kept) {
@@ -65,7 +66,7 @@ void printable_printf(FILE *to, const char *format, ...) {
     const int length = vsnprintf(NULL, 0, format, list);
     va_end(list);
     char *text = length < 0 ? NULL : malloc((size_t)length + 1);
-    if (!text) return; /* a line less, of what is only told */
+    if (!text) return; // out of memory: skip this informational line
     va_start(list, format);
     (void)vsnprintf(text, (size_t)length + 1, format, list);
     va_end(list);

@@ -1,13 +1,13 @@
-// text.h: text that somebody else wrote, as it may reach a terminal, and error lines. Of text that is no UTF-8, steers the terminal
-// (control characters, those of U+0080 to U+009F, too) or turns what is read around (marks of direction, letters without width) each such
-// part becomes a question mark. JSON escapes it instead (JSON_ENSURE_ASCII).
+// text.h: make text from outside safe for a terminal, and format error lines. Each of these becomes
+// a question mark: bytes that are not UTF-8; control characters, including U+0080 to U+009F;
+// direction marks; zero-width characters. JSON escapes them instead (JSON_ENSURE_ASCII).
 #ifndef CLATTN_TOOL_CLI_TEXT_H
 #define CLATTN_TOOL_CLI_TEXT_H
-// Nearly every file of the program needs these.
+// Headers that nearly every file of the program needs.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h> // mingw-w64 says there which formats it has
+#include <stdio.h> // also defines mingw-w64's printf dialect
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,26 +19,30 @@
 #define TOOL_PRINTF(at)
 #endif
 
-// printable_next's answer for a code point that is not to be printed, or a byte that begins none.
+// printable_next returns this for an unprintable code point or an invalid byte.
 #define PRINTABLE_NONE 0xfffd
 
-// One code point, and move on. *text is no empty text.
+// Returns the next code point and advances *text, which must not be empty.
 uint32_t printable_next(const char **text);
 
-// In place, which it may shorten; returns text. printable makes one line of it, printable_lines keeps newlines and tabs.
+// Replace in place, and return `text`, which may become shorter. printable also replaces newlines
+// and tabs; printable_lines keeps them.
 char *printable(char *text);
 char *printable_lines(char *text);
-// fprintf of which the result goes through printable_lines.
+// fprintf through printable_lines.
 void printable_printf(FILE *to, const char *format, ...) TOOL_PRINTF(2);
 
-// Why something failed: one printable line, cut to fit. Every reader and writer of files has room for one as its last argument, which may
-// be NULL. refuse writes it and returns false, so that a check reads `return refuse(...)`.
+// Why an operation failed: one printable line, cut to fit. Each reader and writer of files has a
+// `reason`, which may be NULL, as its last parameter. refuse() writes the line and returns false,
+// so that a check is `return refuse(...)`.
 typedef char reason[512];
 bool refuse(reason why, const char *format, ...) TOOL_PRINTF(2);
 
-// The (at most three) names nearest to `wanted` into text[size], separated by ", ", nearest first, cut to fit. Near is the Levenshtein
-// distance over the last 128 bytes of each, where tensor names differ.
+// Write the at most three names nearest to `wanted` to text[size], nearest first, separated by ", "
+// and cut to fit. The distance is Levenshtein's over the last 128 bytes of each name, where tensor
+// names differ.
 void nearest_names(const char *wanted, const char *const *names, size_t count, char *text, size_t size);
-// The one that was probably meant: the nearest, where it differs in a few letters alone; else NULL.
+// The nearest name if it differs by a few letters only, else NULL: the name that the user probably
+// meant.
 const char *nearest_name(const char *wanted, const char *const *names, size_t count);
 #endif

@@ -1,6 +1,7 @@
-// compare.c: clattn compare: which differences between benches are real. Of two files, a row is known by its case and
-// device; of one thing that differs (--by), by all else. A difference is real when the bootstrap interval of the ratio
-// of medians leaves 1 out and it is above 2 % (compare.h).
+// compare.c: the command `clattn compare`: which differences between benches are real. Rows of two
+// files match by case and device. With --by, rows match by everything except the given property. A
+// difference is real if it is more than 2 % and the bootstrap interval of the ratio of medians
+// excludes 1 (compare.h).
 #include "cli/compare/compare.h"
 #include "cli/common/progress.h"
 #include "cli/common/report.h"
@@ -18,7 +19,7 @@ enum {
     VERDICTS
 };
 typedef struct compare {
-    double fail_above; // of the median; below 0: no limit
+    double fail_above; // share of the median; negative: no limit
     bool allow_missing, allow_inconclusive, json, quiet;
     int by; // COMPARE_BY_...
     json_t *files[MOST_FILES], *rows;
@@ -57,7 +58,8 @@ static bool same_row(const json_t *a, const json_t *b) {
            !strcmp(row_text(a, "device"), row_text(b, "device"));
 }
 
-// The partner of row `at`: among rows of one name the first answers to the first, the second to the second.
+// The partner of row `at`. If several rows have one name, the first row matches the first, the
+// second the second.
 static json_t *partner(const json_t *rows, size_t at, const json_t *others) {
     const json_t *wanted = json_array_get(rows, at);
     json_t *row;
@@ -87,7 +89,7 @@ static void print_pair(const compare *c, const json_t *a, const json_t *b, const
     printf("\n");
 }
 
-// Whether this pair alone fails the comparison.
+// True if this pair alone makes the comparison fail.
 static bool pair_fails(const compare *c, const json_t *b, int verdict, const compare_ratio *r) {
     if (c->by) return false; // settings may be slower than others
     if (verdict == BROKEN) return true;
@@ -132,7 +134,7 @@ static void tell_missing(compare *c, const json_t *row, int file) {
                                     row_text(row, "device"), "verdict", "missing", "where", where[file]));
 }
 
-// A comparison is worthless without a pair of rows to compare; and, where it is to fail, a row that is gone.
+// The comparison fails if no pair was compared, or with --fail-above if a row is missing.
 static void judge_coverage(compare *c) {
     const bool nothing =
         c->counts[NOT_MEASURED] == (int)json_array_size(c->rows) - c->missing[0] - c->missing[1];
@@ -147,8 +149,8 @@ static void judge_coverage(compare *c) {
             "%d rows of the first file are not in the second: --fail-above fails; --allow-missing accepts it",
             c->missing[1]);
     else if (c->fail_above >= 0.0 && !c->allow_inconclusive && c->counts[INCONCLUSIVE] && c->failed)
-        tool_failed("%d rows are inconclusive, which --fail-above does not accept where they may be that "
-                    "much slower: measure again, or --allow-inconclusive",
+        tool_failed("%d inconclusive rows may be slower than --fail-above accepts: measure again, or use "
+                    "--allow-inconclusive",
                     c->counts[INCONCLUSIVE]);
 }
 
@@ -186,8 +188,7 @@ static int compare_files(compare *c) {
     return finish(c);
 }
 
-// The first row that has a key, and what it has of the thing that differs, is what the others with that key and another
-// value are compared with.
+// Compare a row with the first row that has the same key and another value of the --by property.
 static void compare_with_first(compare *c, json_t *firsts, int file, const json_t *row) {
     char key[1024], what[700];
     compare_by_key(row, file, c->by, key);
@@ -216,9 +217,9 @@ static int compare_settings(compare *c) {
 
 static int refuse_options(const compare *c) {
     if (c->by && c->fail_above >= 0.0)
-        return tool_wrong("--by: compares settings, of which none fails: --fail-above is for two files");
+        return tool_wrong("--by: compares settings and never fails: --fail-above is for two files");
     if ((c->allow_missing || c->allow_inconclusive) && c->fail_above < 0.0)
-        return tool_wrong("--allow-%s: needs --fail-above P%%, which alone minds",
+        return tool_wrong("--allow-%s: has no effect without --fail-above P%%",
                           c->allow_missing ? "missing" : "inconclusive");
     if (!c->by && c->file_count != 2)
         return tool_wrong("two files of clattn bench --save are needed; with --by, one to %d", MOST_FILES);

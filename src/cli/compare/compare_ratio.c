@@ -10,7 +10,7 @@
 const char *const compare_verdicts[] = {"same", "faster", "slower", "inconclusive", NULL};
 
 #define DRAWS 2000
-#define FEWEST 5 // of fewer samples nothing can be said
+#define FEWEST 5 // the fewest samples for an interval
 
 static int compare_doubles(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -30,7 +30,7 @@ static double drawn_median(const double *samples, int count, struct random *rand
     return median_of(room, count);
 }
 
-// Sorts them.
+// Set the interval. Sorts `drawn`.
 static void take_interval(double drawn[DRAWS], compare_ratio *r) {
     qsort(drawn, DRAWS, sizeof drawn[0], compare_doubles);
     r->low = drawn[DRAWS / 40], r->high = drawn[DRAWS - 1 - DRAWS / 40];
@@ -44,15 +44,15 @@ static int verdict_of(const compare_ratio *r) {
     return COMPARE_INCONCLUSIVE;
 }
 
-// A median and its quartiles' distance alone: the interval from one's end to the other's.
+// Without samples: the interval from the extremes of median and spread of both sides.
 static void by_spread(const compare_times *a, const compare_times *b, compare_ratio *r) {
     const double least_a = a->median > a->spread ? a->median - a->spread : 0.0;
     r->low = (b->median > b->spread ? b->median - b->spread : 0.0) / (a->median + a->spread);
     r->high = least_a > 0.0 ? (b->median + b->spread) / least_a : 1e18;
 }
 
-// One measurement, to the nanosecond of each of its times: such as a file compared with itself, or with its copy. What scatters in it
-// says nothing of a difference.
+// True if both are the same measurement, such as a file compared with its copy. Its scatter says
+// nothing about a difference.
 static bool is_one(const compare_times *a, const compare_times *b) {
     return a->median == b->median && a->spread == b->spread && a->count == b->count &&
            memcmp(a->samples, b->samples, (size_t)a->count * sizeof a->samples[0]) == 0;

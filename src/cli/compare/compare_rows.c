@@ -1,4 +1,5 @@
-// compare_rows.c: rows of a file of clattn bench --save, checked, and which of them are compared. See compare.h.
+// compare_rows.c: read and check the rows of `clattn bench --save` files, and match rows. See
+// compare.h.
 #include "cli/bench/bench_table.h"
 #include "cli/files/file.h"
 #include "cli/files/seal.h"
@@ -12,13 +13,13 @@ double row_number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
 
-// A nanosecond to thirty years: ratios of such times are finite, and JSON has no other numbers.
+// Times are from 1 ns to 30 years, so that ratios are finite numbers, as JSON requires.
 static bool is_time(const json_t *row, const char *key, double least) {
     return json_is_number(json_object_get(row, key)) && row_number(row, key) >= least &&
            row_number(row, key) <= 1e18;
 }
 
-// None, or what a bench kept of a row's times.
+// Samples may be absent, or are an array of times.
 static bool valid_samples(const json_t *samples) {
     json_t *sample;
     size_t i;
@@ -44,7 +45,7 @@ static bool valid_rows(const json_t *rows) {
     return json_is_array(rows);
 }
 
-// Whether a submission has its own hash; other files have none.
+// True if a submission's hash is correct. Other files have no hash.
 static bool is_as_written(const json_t *file) {
     const json_t *told = json_object_get(file, "sha256");
     char hash[SEAL_LETTERS + 1];
@@ -110,7 +111,7 @@ void compare_release(json_t **files, int count) {
 
 const char *const compare_by_words[] = {"dtype", "device", "kernel", "file", NULL};
 
-// A case's name without one of its tokens.
+// Remove one token from a case's name.
 static void without(char *name, const char *token) {
     const size_t length = strlen(token);
     for (char *at = name; length && (at = strstr(at, token)) != NULL; at++) {
@@ -128,7 +129,7 @@ void compare_by_key(const json_t *row, int file, int by, char key[1024]) {
     if (by == COMPARE_BY_DTYPE) without(name, row_text(row, "dtype"));
     for (size_t i = 0; by == COMPARE_BY_KERNEL && i < sizeof kernels / sizeof kernels[0]; i++)
         without(name, kernels[i]);
-    // The rest of a token's end.
+    // Remove hyphens left at the end.
     for (size_t length = strlen(name); length && name[length - 1] == '-'; length--) name[length - 1] = '\0';
     snprintf(key, 1024, "%s|%.300s|%d", name, by == COMPARE_BY_DEVICE ? "" : row_text(row, "device"),
              by == COMPARE_BY_FILE ? 0 : file);

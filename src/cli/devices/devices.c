@@ -1,4 +1,5 @@
-// devices.c: clattn devices: every platform and device, what it can do, and which kernel the planner would take. devices_page.c prints it.
+// devices.c: the command `clattn devices`: every platform and device, its capabilities, and the
+// kernels that the planner would select. devices_page.c prints the page.
 #include <jansson.h>
 
 #include "verification/device/choose_device.h"
@@ -56,7 +57,7 @@ static json_t *engines_json(const devices_engines *list) {
     return engines;
 }
 
-// Left empty where the device takes no context.
+// Plan one example. Its families stay empty if the device cannot create a context.
 static void plan_example(session *s, devices_example *e) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, e->type, 1, 32, e->n_q, 128),
                                  .kv.k = clattn_tensor_bhsd(NULL, e->type, 1, 8, 4096, 128)};
@@ -92,7 +93,7 @@ static json_t *device_json(const devices_page *page) {
     return device;
 }
 
-// Whether --device means this one, and it tells of itself.
+// Describe a device. Returns false if --device does not select it or it reports no capabilities.
 static bool tell_device(session *s, devices_page page, const clattn_device *device, json_t *all,
                         progress *asked) {
     const common_options *o = &s->options;
@@ -117,13 +118,13 @@ static bool tell_device(session *s, devices_page page, const clattn_device *devi
     return true;
 }
 
-// The place of the device that a command takes without --device, `count`: none.
+// The index of the device that a command uses without --device; `count` if there is none.
 static size_t find_default(const clattn_device *devices, size_t count) {
     const char *named = getenv("CLATTN_DEVICE");
     const clattn_device *other = NULL,
                         *chosen = choose_device(devices, count, named && *named ? named : NULL, &other);
     if (!chosen && !other && named && *named)
-        tool_note("warning: $CLATTN_DEVICE %s: names none of these devices, and commands will refuse it",
+        tool_note("warning: $CLATTN_DEVICE %s: matches none of these devices, so commands will refuse it",
                   named);
     return chosen ? (size_t)(chosen - devices) : count;
 }
@@ -139,9 +140,8 @@ int tool_devices(int argc, char **argv) {
     session s = {.measures_again = false};
     const option_group groups[] = {{"devices", OPTION_ROWS(rows), &s}, common_group(&o)};
     command_line line = {.command = "devices",
-                         .summary =
-                             "list OpenCL devices, what they can do and which kernels clattn takes on them; "
-                             "--verbose tells all engines and kernels",
+                         .summary = "list OpenCL devices, their capabilities and the kernels that clattn "
+                                    "uses on them; --verbose lists all engines and kernels",
                          .example = "clattn devices\nclattn devices --json\nclattn devices --measure",
                          .groups = groups,
                          .group_count = 2};
@@ -164,13 +164,12 @@ int tool_devices(int argc, char **argv) {
     }
     progress_wipe(&asked);
     if (told == 0 && !o.device)
-        status =
-            tool_failed("none of the %zu devices here says what it can do; clattn doctor tells more", count);
+        status = tool_failed("none of the %zu devices here can be described; see clattn doctor", count);
     else if (told == 0)
         status = session_no_device("--device", o.device, devices, count);
     free(devices);
     if (told && o.json && json_array_size(all) != (size_t)told)
-        status = tool_failed("a device could not be told as JSON");
+        status = tool_failed("a device could not be written as JSON");
     if (status < 0)
         status = o.json ? report_json(json_pack("{s:s, s:O}", "clattn", clattn_version(), "devices", all))
                         : EXIT_DONE;

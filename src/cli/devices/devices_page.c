@@ -8,13 +8,13 @@
 #include "verification/limits/limits.h"
 
 #define LEFT 14
-#define MEASURE_MS 300.0 // each
+#define MEASURE_MS 300.0 // of each measurement
 
 static bool enqueue(void *user, cl_event *event) {
     return limit_enqueue(user, event);
 }
 
-// Work a nanosecond of the best run; 0: it could not be measured.
+// Work per nanosecond in the fastest run; 0: the measurement failed.
 static double best_rate(struct place *place, limit_kind kind) {
     const measure_settings settings = {.repeat = 20, .max_ms = MEASURE_MS};
     measure_times times;
@@ -40,7 +40,7 @@ const char *devices_date(const clattn_engine *e, const char *format, char text[3
     return text;
 }
 
-// A line of the page, of words; what does not fit stands below.
+// Print a line of words after its label. Words that do not fit continue on the next line.
 static void line(const char *label, const char *format, ...) TOOL_PRINTF(2);
 static void line(const char *label, const char *format, ...) {
     char text[1024];
@@ -52,9 +52,10 @@ static void line(const char *label, const char *format, ...) {
     options_text_wrapped(printable(text), LEFT, LEFT, stdout);
 }
 
-// Engines by what a reader calls them; those of which nothing is here tell what is counted, and have no line.
+// Engines under the names that a reader knows. An engine that matches no entry, such as
+// "multiply-add in vectors", has no line.
 static const struct {
-    const char *part, *title; // of an engine's name
+    const char *part, *title; // part of an engine's name
     bool of_gpus;
 } kinds[] = {{"bfloat16 dot product", "bfloat16 dot product", false},
              {"(VNNI)", "integer dot product (VNNI)", false},
@@ -68,7 +69,7 @@ static const struct {
              {"(DPAS)", "DPAS", true}};
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
-// Why an engine is not used.
+// Why an engine is off.
 typedef enum off_reason {
     OFF_NOT,
     OFF_DIED,
@@ -99,7 +100,7 @@ static off_reason reason_of(const devices_page *page, int kind) {
     return page->device.is_gpu && !kinds[kind].of_gpus ? OFF_OF_CPUS : OFF_ABSENT;
 }
 
-// Kernels that the driver refused, each once, with the compiler's words of the first.
+// Print each kernel that the driver rejected, once, with the first compiler message.
 static void print_unfit(const devices_page *page) {
     const char *label = "unfit";
     for (size_t i = 0; i < page->unfit_count; i++) {
@@ -115,7 +116,7 @@ static void print_unfit(const devices_page *page) {
     }
 }
 
-// Engines in which the driver ended a process. Returns whether there are any.
+// Print the engines whose probe crashed the driver. Returns true if there are any.
 static bool print_died(const devices_page *page) {
     char names[512] = "";
     for (size_t i = 0; i < page->engines.count; i++) {
@@ -143,7 +144,7 @@ static void print_off(const devices_page *page) {
     }
 }
 
-// Engines of bfloat16 that are right on the device, and whether the example takes one.
+// The bfloat16 engines with correct results, and the engine that the example uses.
 static const char *matrix_text(const devices_page *page, char text[512]) {
     const clattn_plan *plan = &page->examples[DEVICES_PREFILL_BF16].plan;
     size_t used = 0;
@@ -161,11 +162,12 @@ static const char *matrix_text(const devices_page *page, char text[512]) {
             used < 400)
             used += (size_t)snprintf(
                 text + used, 512 - used, "%s%s",
-                used ? ", " : "(self-tested; not taken below): ", page->engines.engines[i].name);
+                used ? ", " : "(self-tested; not used below): ", page->engines.engines[i].name);
     return used ? text : "none found";
 }
 
-// What all compute units could do by the rate of one; 0: it was not measured. Two of a core that share it do half of that.
+// The device's peak as the rate of one compute unit times their number; 0: not measured. An upper
+// bound: compute units that share a core reach half of it.
 static double fma_of_units(const devices_page *page) {
     for (size_t i = 0; i < page->engines.count; i++)
         if (!strcmp(page->engines.engines[i].name, "multiply-add in vectors"))
@@ -190,7 +192,8 @@ static void print_rates(const devices_page *page) {
         line("", "the machine has other work: the rates of the whole device are too low");
 }
 
-// The reason without the word of the kind of kernel, which its name has.
+// The planner's reason without the leading path ("flash: ..."), which the kernel's name already
+// shows.
 static const char *short_why(const clattn_plan *plan) {
     const char *why = strchr(plan->why, ':');
     return why && why[1] == ' ' && (size_t)(why - plan->why) <= strlen("unfused") ? why + 2 : plan->why;
@@ -204,7 +207,8 @@ static void print_kernels(const devices_page *page) {
     line("", "of calls with 32 query heads, 8 key/value heads of size 128, and 4096 keys");
 }
 
-// Engines that are right, with their rates, when and how they were measured; then the others.
+// Print the engines that work, with their rates and when and how these were measured; then the
+// other engines.
 static void print_engines(const devices_engines *list) {
     char date[32], runs[80];
     int told = 0;
@@ -240,7 +244,7 @@ static void print_head(const devices_page *page) {
     char matrix[512];
     printable_printf(stdout, "%s%zu  %s\n", page->follows ? "\n" : "", page->index, c->name);
     line("type", "%s, %u compute units, %u MHz%s", type, c->compute_units, c->clock_mhz,
-         page->is_default ? "; commands take it where --device is not given" : "");
+         page->is_default ? "; commands use it without --device" : "");
     line("platform", "%.*s%s", shown, c->platform, strlen(c->platform) > (size_t)shown ? "..." : "");
     line("driver", "%s, %s", c->driver, c->version);
     line("memory", "%.1f GiB, largest buffer %.1f GiB; local memory %llu KiB%s",
@@ -269,5 +273,5 @@ void devices_print(const devices_page *page) {
     print_kernels(page);
     print_off(page);
     print_unfit(page);
-    line("more", "--verbose prints each engine's rate, and why each kernel is taken or not");
+    line("more", "--verbose prints each engine's rate, and why each kernel is used or not");
 }

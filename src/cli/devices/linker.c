@@ -1,5 +1,6 @@
-// linker.c: PoCL on a CPU makes a library of each kernel through `ld`, which it looks for on PATH, and ends the process where there
-// is none. Only where PATH has none a process of this one's own tries a kernel first: a PoCL with a linker of its own passes.
+// linker.c: PoCL on a CPU links each kernel with `ld` from PATH, and ends the process if there is
+// no `ld`. If PATH has no `ld`, a child process tries to build a kernel first, because some builds
+// of PoCL have a linker of their own.
 #ifndef _WIN32
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static bool is_pocl(const clattn_capabilities *device) {
     return device->is_cpu && strstr(device->platform, "PoCL");
 }
 
-// One kernel that PoCL's cache cannot have. What ends here ends the process, and nothing else is looked at.
+// Build a kernel that no cache of PoCL can have. Results are not checked: only a crash matters.
 static void run_kernel(const clattn_device *device) {
     const clattn_context_params params = {.device = device->device, .no_measurements = true};
     const size_t one = 1;
@@ -70,7 +71,7 @@ static void try_devices(void) {
         }
 }
 
-// In silence, and without a core file.
+// Run the trial without output and without a core file.
 _Noreturn static void be_the_trial(void) {
     const int nowhere = open("/dev/null", O_RDWR);
     const struct rlimit none = {0, 0};

@@ -28,12 +28,13 @@ option_group several_group(several_options *o) {
 static int check_request(const several_options *o, const common_options *common) {
     if (!o->devices && o->deal_given) return tool_wrong("--deal: has no effect without --devices LIST");
     if (o->devices && common->device)
-        return tool_wrong("--device: names one, and --devices %s others: one of both is accepted",
+        return tool_wrong("--device: names one device, and --devices %s others: one of both is accepted",
                           o->devices);
     return -1;
 }
 
-// Each word of the list a session. The sessions stay where they are: their contexts log to them.
+// Open a session for each name in the list. Sessions must not move, because their contexts log to
+// them.
 static int open_sessions(several *all, const several_options *o, const common_options *common) {
     char words[512];
     if (strlen(o->devices) >= sizeof words) return tool_wrong("--devices: more than 511 letters");
@@ -47,7 +48,8 @@ static int open_sessions(several *all, const several_options *o, const common_op
         if (all->count == SEVERAL_MOST) return tool_wrong("--devices: more than %d of them", SEVERAL_MOST);
         const int status = session_open(&all->sessions[all->count], &one);
         if (status >= 0) return status;
-        all->sessions[all->count++].options.device = NULL; // the words end with this function
+        // The name's memory ends with this function.
+        all->sessions[all->count++].options.device = NULL;
     }
     return -1;
 }
@@ -120,7 +122,8 @@ int several_report(const several *all, double flops, uint64_t time_ns, const cha
     const session *first = &all->sessions[0];
     if (first->options.quiet) return EXIT_DONE;
     if (first->options.json) return report_in_json(all, gflops, time_ns, out_file, e);
-    printable_printf(stdout, "%d devices  dealt by %s  time %.3f ms with compiling, %.1f GFLOP/s  -> %s\n",
+    printable_printf(stdout,
+                     "%d devices  partitioned by %s  time %.3f ms with compiling, %.1f GFLOP/s  -> %s\n",
                      all->count, clattn_deal_name(all->report.deal), (double)time_ns / 1e6, gflops, out_file);
     for (int n = 0; n < all->count; n++) {
         const clattn_group_share *x = &all->shares[n];

@@ -1,5 +1,6 @@
-// doctor.c: clattn doctor: what OpenCL is here, and what of it works. This process calls no OpenCL: what a driver may end or stop runs
-// in processes of its own (doctor_child.h).
+// doctor.c: the command `clattn doctor`: which OpenCL is installed, and which parts of it work.
+// This process calls no OpenCL. Steps that may crash or hang a driver run in child processes
+// (doctor_child.h).
 #ifndef _WIN32
 #define _GNU_SOURCE // mkdtemp
 #include <dirent.h>
@@ -17,16 +18,17 @@
 #include "cli/doctor/doctor_private.h"
 #include "cli/doctor/doctor_system.h"
 
-#define ANSWER_MOST 512 // bytes of an entry of the cache that a probe or a survey made
+// The largest cache entry that holds a probe's or survey's result; compiled kernels are larger.
+#define ANSWER_MOST 512
 
 typedef struct doctor {
     const char *only;
     int64_t limit_s;
     common_options common;
     json_t *report, *findings;
-    json_t *device;                     // the one at hand
-    char folder[4096], own_folder[256]; // of the cache; a folder that is removed at the end
-    int at;                             // the kernel that was begun, and not ended: below 0 none
+    json_t *device;                     // the current device
+    char folder[4096], own_folder[256]; // the cache folder; a temporary folder, removed at the end
+    int at;                             // the kernel that has begun and not ended; negative: none
     char step[256];
     progress shown;
 } doctor;
@@ -42,7 +44,7 @@ static void show(doctor *d, double more, const char *what) {
     progress_more(&d->shown, more, what);
 }
 
-// Answers that have their place in the report by themselves.
+// Store a child's answer in the report, if its place does not depend on the step that runs.
 static void take_answer(void *user, const char *text) {
     static const struct {
         const char *key, *list;
@@ -77,7 +79,8 @@ static void run(doctor *d, child *c, const char *const arguments[], const char *
     child_run(c, arguments, variable, (double)d->limit_s, take_answer, d);
 }
 
-// Ended early: in words, with where it was, and what the driver wrote last.
+// Describe a child's early end: how it ended, the step it was in, and the driver's last line on
+// stderr.
 static const char *end_text(const doctor *d, const child *c, char text[900]) {
     char end[128];
     child_text(c, (double)d->limit_s, end);
@@ -112,7 +115,7 @@ static void look_at_files(doctor *d) {
     }
 }
 
-// Which driver ends or stops a process: each one alone.
+// Find the driver that crashes or hangs a process: load each driver alone.
 static void try_each_driver(doctor *d) {
     size_t i, n;
     json_t *folder, *file;
@@ -126,7 +129,7 @@ static void try_each_driver(doctor *d) {
             json_t *report = d->report;
             if (!path || !name) continue;
             snprintf(variable, sizeof variable, "OCL_ICD_VENDORS=%s%s%s", path, path[0] ? "/" : "", name);
-            d->report = json_object(); // its answers are known
+            d->report = json_object(); // answers are already in the real report
             run(d, &c, arguments, variable);
             json_decref(d->report);
             d->report = report;
@@ -170,7 +173,8 @@ static void note_death(void *user, const char *text, const char *at) {
     json_array_append_new(list_of(d->device, "deaths"), json_string(printable(line)));
 }
 
-// A device's engines and kernels that the driver ended a process in are off, and no failure of a call.
+// Survey an unknown driver. Engines and kernels that crash are then disabled, and calls do not fail
+// because of them.
 static void survey(doctor *d, size_t index) {
     survey_report r = {.step = note_step, .death = note_death, .user = d};
     char text[256];
@@ -205,7 +209,7 @@ static void add_call(doctor *d, int n, const char *outcome, const char *why) {
                                     "error_nmse", "seconds"));
 }
 
-// After a kernel that ended the process another process goes on with the next one.
+// Try all kernels. After a crash, a new process continues with the next kernel.
 static void try_kernels(doctor *d, const char *number) {
     char first[16], text[900];
     child c;
@@ -225,7 +229,7 @@ static void try_kernels(doctor *d, const char *number) {
     }
 }
 
-// Each call in words; what is neither right nor absent is a finding.
+// Describe each call's result. A result that is neither "right" nor "absent" is a finding.
 static void judge_calls(doctor *d, const char *number) {
     size_t i;
     json_t *call;
@@ -264,7 +268,8 @@ static void copy_file(int from, int to, const char *name) {
 }
 #endif
 
-// What the survey and probes found, so that calls do not end in a probe. Compiled kernels are larger.
+// Copy the results of survey and probes to the calls' cache, so that calls need no probe. Compiled
+// kernels are not copied: they are larger.
 static void copy_answers(const doctor *d) {
 #ifndef _WIN32
     DIR *from = d->own_folder[0] && strcmp(d->folder, d->own_folder) ? opendir(d->folder) : NULL,
@@ -284,7 +289,7 @@ static void look_at_device(doctor *d) {
     snprintf(number, sizeof number, "%zu", index);
     if (!json_is_true(json_object_get(d->device, "chosen"))) return;
     if (json_object_get(d->device, "error")) {
-        doctor_say(d->findings, "device %s: it does not say what it can do: %s", number,
+        doctor_say(d->findings, "device %s: it cannot be described: %s", number,
                    json_string_value(json_object_get(d->device, "error")));
         return;
     }
@@ -311,7 +316,7 @@ static void look_at_devices(doctor *d) {
     d->device = NULL;
 }
 
-// Calls have a cache of their own: one that ends the process is tried again the next time.
+// Calls use a temporary cache, so that a call that crashed is tried again in the next run.
 static void make_folders(doctor *d) {
     char path[4096];
     const char *kept = tool_cache_dir(&d->common, path, sizeof path);
@@ -349,7 +354,7 @@ static json_t *system_json(void) {
     return json_pack("{s:s, s:s}", "os", "Windows", "machine", "");
 }
 
-// -1, or the exit status of a name that is no kernel's.
+// Check the names of --only. Returns -1, or an exit status for an unknown kernel.
 static int check_only(const doctor *d) {
     const char *names[64];
     size_t count = 0;
@@ -368,7 +373,7 @@ static int check_only(const doctor *d) {
     return d->only && !*d->only ? tool_wrong("--only: is empty: the name of a kernel is needed") : -1;
 }
 
-// A device that was asked for by name and that is not there is a wrong request.
+// A device that --device names and that does not exist is a wrong request.
 static int check_chosen(const doctor *d) {
     size_t i;
     json_t *device;
@@ -386,7 +391,7 @@ static const option_row rows[] = {
      "try only these kernels, named as in clattn verify --only: flash,unfused; without survey and engines",
      AS_TEXT(doctor, only)},
     {"time-limit", "SECONDS",
-     "how long one step of a driver may take until its process is ended; default 120",
+     "seconds that one step of a driver may need before its process is ended; default 120",
      AS_INTEGER(doctor, limit_s, 1, 100000)}};
 
 static int examine(doctor *d) {
@@ -408,8 +413,8 @@ int tool_doctor(int argc, char **argv) {
     const option_group groups[] = {{"doctor", OPTION_ROWS(rows), &d}, common_group(&d.common)};
     command_line line = {
         .command = "doctor",
-        .summary = "what is wrong with OpenCL here? Drivers, devices, hints, and a tiny call by each "
-                   "kernel in processes of their own. Exit status 1: there is a finding",
+        .summary = "diagnose OpenCL on this machine: drivers, devices, hints, and a tiny call of each "
+                   "kernel, in processes of their own. Exit status 1: there is a finding",
         .example = "clattn doctor\nclattn doctor --json > report.json\nclattn doctor --device 1 --only "
                    "flash,unfused",
         .groups = groups,

@@ -1,4 +1,5 @@
-// doctor_calls.c: see doctor_child.h: tiny calls, each compared with the double-precision reference.
+// doctor_calls.c: tiny calls, each compared with the double-precision reference. See
+// doctor_child.h.
 #include <jansson.h>
 
 #include "verification/case/case_check.h"
@@ -12,9 +13,9 @@ enum { FAMILIES = 64 };
 
 typedef struct call {
     const doctor_kernel *kernel;
-    const char *outcome; // right, wrong, failed, absent
+    const char *outcome; // right, wrong, failed or absent
     char family[40], why[256];
-    double nmse; // below 0: nothing was compared
+    double nmse; // negative: nothing was compared
     uint64_t time_ns;
 } call;
 
@@ -25,7 +26,7 @@ void doctor_answer(json_t *object) {
     json_decref(object);
 }
 
-// What plans call the kernel of the row; "": any.
+// The kernel name that plans use for the row; "": any name.
 static void wanted_name(const doctor_kernel *k, char name[40]) {
     if (k->path == CLATTN_KERNEL_UNFUSED)
         snprintf(name, 40, "unfused");
@@ -40,7 +41,8 @@ static void note_family(call *c, const char *name, const char *why) {
     snprintf(c->why, sizeof c->why, "%.255s", why);
 }
 
-// The family that a plan takes; where that is not the wanted one, `why` is the wanted one's reason.
+// True if the planner selects the wanted family. If not, `why` is the reason that the wanted family
+// was rejected.
 static bool ask_attention(session *s, const clattn_attention_params *p, const char *wanted, call *c) {
     clattn_family all[FAMILIES];
     size_t count = 0;
@@ -91,7 +93,8 @@ static void run_case(session *s, struct place *place, struct case_data *data, ca
             snprintf(c->why, sizeof c->why, "%.255s", status == CLATTN_OK ? verdict.why : s->message);
         if (status == CLATTN_OK) c->outcome = verdict.good ? "right" : "wrong";
         if (status == CLATTN_UNSUPPORTED) c->outcome = "absent";
-        // A kernel that failed gives way to another one.
+        // After a kernel failed, the library uses another kernel: a right result is then a failure
+        // of this one.
         if (status == CLATTN_OK && verdict.good && !ask_plan(s, &arrays, wanted, c)) c->outcome = "failed";
     }
     clFinish(s->queue);
@@ -129,7 +132,7 @@ static bool is_listed(const char *list, const char *name) {
     return false;
 }
 
-// DEVICE CACHE FIRST ONLY
+// Arguments: DEVICE CACHE FIRST ONLY
 int doctor_calls(int argc, char **argv) {
     int64_t first = 0;
     char why[256];

@@ -14,7 +14,7 @@
 
 enum { PLATFORMS = 64, ENGINES = 64 };
 
-// A text from a driver may be no UTF-8.
+// A JSON string of a driver's text, which may not be valid UTF-8.
 static json_t *text_json(const char *text) {
     char copy[1024];
     snprintf(copy, sizeof copy, "%s", text);
@@ -25,7 +25,7 @@ static void keep_line(void *user, clattn_log_level level, const char *text) {
     if (level == CLATTN_LOG_ERROR) snprintf(user, 1024, "%.1023s", text);
 }
 
-// A step that a driver may not survive is named before.
+// Announce a step before it runs, because the driver may crash in it.
 static void begin(const char *what) {
     doctor_answer(json_pack("{s:s}", "begin", what));
 }
@@ -59,10 +59,10 @@ static json_t *platform_text(const platform_calls *calls, cl_platform_id platfor
     return text_json(code == CL_SUCCESS ? text : "");
 }
 
-// A device that does not say what it can do has its failure in words.
+// Report a device, or the error by which it cannot be described.
 static void tell_device(const char *spec, size_t index, cl_device_id device) {
     clattn_capabilities c;
-    begin("asking a device what it can do");
+    begin("querying a device's capabilities");
     const clattn_status status = clattn_device_describe(device, &c);
     if (status != CLATTN_OK) {
         doctor_answer(json_pack("{s:{s:I, s:b, s:s}}", "device", "index", (json_int_t)index, "chosen",
@@ -82,7 +82,7 @@ static void tell_platform(const platform_calls *calls, cl_platform_id platform, 
                           size_t *index) {
     cl_device_id devices[64];
     cl_uint count = 0;
-    begin("asking a platform for its devices");
+    begin("listing a platform's devices");
     const cl_int code = calls->devices(platform, CL_DEVICE_TYPE_ALL, 64, devices, &count);
     const bool none = code != CL_SUCCESS;
     doctor_answer(json_pack("{s:{s:o, s:o, s:o, s:i, s:i}}", "platform", "name",
@@ -93,7 +93,8 @@ static void tell_platform(const platform_calls *calls, cl_platform_id platform, 
     for (cl_uint i = 0; !none && i < count && i < 64; i++) tell_device(spec, (*index)++, devices[i]);
 }
 
-// In the order of clattn_device_list, so that an index means one device everywhere.
+// Devices are listed in the order of clattn_device_list, so that an index means the same device
+// everywhere.
 static int tell_platforms(const char *spec) {
     char why[1024] = "";
     platform_calls calls;
@@ -149,13 +150,13 @@ static int tell_engines(const common_options *o) {
     clattn_engine engines[ENGINES];
     clattn_features features;
     size_t count = 0;
-    begin("making a context");
+    begin("creating a context");
     const int status = session_open(&s, o);
     if (status >= 0) {
         doctor_answer(json_pack("{s:o}", "error_of_context", text_json(s.message[0] ? s.message : "")));
         return EXIT_DONE;
     }
-    begin("asking what its engines can do");
+    begin("measuring its engines");
     if (clattn_context_engines(s.context, engines, ENGINES, &count) != CLATTN_OK) count = 0;
     for (size_t i = 0; i < count && i < ENGINES; i++)
         doctor_answer(json_pack("{s:{s:s, s:b, s:b, s:b, s:f}}", "engine", "name", engines[i].name, "works",
@@ -168,7 +169,7 @@ static int tell_engines(const common_options *o) {
     return EXIT_DONE;
 }
 
-// Each line is a sign of life.
+// Report each log line, which also shows the parent that this process is alive.
 static void answer_line(void *user, clattn_log_level level, const char *text) {
     char line[200];
     (void)user;
@@ -206,5 +207,5 @@ int tool_child(int argc, char **argv) {
         const common_options o = {.device = argv[2], .cache_dir = argv[3], .quiet = true};
         return tell_engines(&o);
     }
-    return tool_wrong("--child: is clattn's own");
+    return tool_wrong("--child: is for internal use");
 }

@@ -1,28 +1,35 @@
-// doctor_child.h: what clattn does in a process of its own, since a driver may end or stop that process: clattn --child KIND ARGUMENT...
-// Each answer is one line of JSON on the child's answers (child.h).
-//   platforms SPEC      the loader, each platform, each device and whether SPEC (--device; "": any) means it
-//   library FILE        whether the system loads a driver's library
-//   calls DEVICE CACHE FIRST ONLY    a tiny call by each kernel family from number FIRST on; ONLY: names of kernels, or ""
-//   engines DEVICE CACHE             engines as probes found them
-//   survey DEVICE CACHE RESUME MEASURE    clattn_device_survey; both are 0 or 1
+// doctor_child.h: the work of `clattn --child KIND ARGUMENT...`. It runs in a process of its own,
+// because a driver may crash or hang that process. Each answer is one line of JSON on the child's
+// pipe (child.h).
+//
+//    platforms SPEC    the loader, the platforms, and each device with a mark if SPEC (the text of
+//                      --device, or "" for any) selects it
+//    library FILE      whether the system can load a driver's library
+//    calls DEVICE CACHE FIRST ONLY
+//                      a tiny call of each kernel from number FIRST on; ONLY: kernel names, or ""
+//    engines DEVICE CACHE
+//                      the engines as the probes measured them
+//    survey DEVICE CACHE RESUME MEASURE
+//                      clattn_device_survey; the last two arguments are 0 or 1
 #ifndef CLATTN_TOOL_DOCTOR_DOCTOR_CHILD_H
 #define CLATTN_TOOL_DOCTOR_DOCTOR_CHILD_H
 #include "cli/common/tool.h"
 
-// A kernel family of a kind of call, and how it is forced: rows of families.def.
+// A kernel family and the way to force it: a row of families.def.
 typedef struct doctor_kernel {
-    const char *name; // as of clattn verify --only
+    const char *name; // the name in clattn verify --only
     clattn_kernel path;
     const char *pairs, *takes, *row;
 } doctor_kernel;
-// The kernels that doctor tries: of variants that differ in knobs alone the first. Returns how many there are; NULL past the last.
+// The kernels that doctor tries: of variants that differ only in knobs, the first.
+// doctor_kernel_count returns their number. doctor_kernel_at returns NULL past the last.
 int doctor_kernel_count(void);
 const doctor_kernel *doctor_kernel_at(int n);
-// The name of its case (verification/case/case.h). Returns name.
+// Write the name of the kernel's case (verification/case/case.h) and return it.
 const char *doctor_case(const doctor_kernel *k, char name[160]);
 
 int tool_child(int argc, char **argv);
 
-void doctor_answer(json_t *object); // which it releases
+void doctor_answer(json_t *object); // releases the object
 int doctor_calls(int argc, char **argv);
 #endif

@@ -1,4 +1,4 @@
-// doctor_kernels.c: see doctor_child.h: the kernels that doctor tries, and a tiny case for each.
+// doctor_kernels.c: the kernels that doctor tries, with a tiny case for each. See doctor_child.h.
 #include <string.h>
 
 #include "cli/doctor/doctor_child.h"
@@ -9,7 +9,7 @@ static const doctor_kernel variants[] = {
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
-// Without knobs: the first word of the row.
+// Compare two rows without their knobs: the first word of a row is the kernel.
 static bool same_kernel(const doctor_kernel *a, const doctor_kernel *b) {
     const size_t length = strcspn(a->row, " ");
     return a->path == b->path && !strcmp(a->takes, b->takes) && !strcmp(a->pairs, b->pairs) &&

@@ -1,4 +1,4 @@
-// doctor_page.c: see doctor_page.h. All of it is made from the report that --json prints.
+// doctor_page.c: see doctor_page.h. The page is made only from the report that --json prints.
 #include <stdarg.h>
 
 #include "cli/common/tool.h"
@@ -81,7 +81,8 @@ static void print_system(const json_t *report) {
              json_integer_value(json_object_get(item, "code")) ? "; clGetDeviceIDs failed" : "");
 }
 
-// Calls by what came of them: those that are right in one line, others in one each.
+// Print the calls by outcome: all right ones in one line, all absent ones in one line, and each
+// failed one in a line.
 static void print_calls(const json_t *device) {
     char right[TEXT_MOST] = "", absent[TEXT_MOST] = "";
     size_t i;
@@ -137,7 +138,7 @@ static void print_device(const json_t *device, bool verbose) {
     }
     options_text_wrapped(text_of(device, "device"), 4, 4, stdout);
     line("driver", "%s, %s, %s", text_of(device, "driver"), text_of(device, "version"),
-         is_true(device, "driver_known") ? "known to clattn's suites" : "which no suite of clattn ran on");
+         is_true(device, "driver_known") ? "tested by clattn's suites" : "not tested by clattn's suites");
     line("device", "%s, %d compute units, %.1f GiB",
          !strcmp(type, "gpu")   ? "GPU"
          : !strcmp(type, "cpu") ? "CPU"
@@ -173,8 +174,7 @@ void doctor_print(const json_t *report, bool verbose) {
     printf("\n");
     print_list(json_object_get(report, "hints"), "hint");
     print_list(findings, "finding");
-    if (!json_array_size(findings)) line("all right", "every kernel that was tried gave right numbers");
-    line("to report",
-         "clattn doctor --json has all of this for an issue; it has no name of user or machine, and no "
-         "path of a home");
+    if (!json_array_size(findings)) line("all right", "every kernel that was tried gave right results");
+    line("to report", "clattn doctor --json prints all of this for an issue report, without names of user "
+                      "and machine or paths of a home");
 }

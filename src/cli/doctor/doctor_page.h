@@ -1,4 +1,4 @@
-// doctor_page.h: the report of clattn doctor for a person, at most 100 columns wide.
+// doctor_page.h: print the report of `clattn doctor` as text of at most 100 columns.
 #ifndef CLATTN_TOOL_DOCTOR_DOCTOR_PAGE_H
 #define CLATTN_TOOL_DOCTOR_DOCTOR_PAGE_H
 #include <jansson.h>

@@ -22,7 +22,8 @@ typedef struct private_names {
     } of[NAMES];
 } private_names;
 
-// Names that say nothing of a person or a machine, and too short ones, stay.
+// Register a name to hide. Names shorter than two letters, and common ones that identify nobody,
+// are not hidden.
 static void add_name(private_names *all, const char *name, const char *shown) {
     static const char *const common[] = {"root", "localhost", "user", "home", "ubuntu", "debian"};
     if (!name || strlen(name) < 2 || strlen(name) >= NAME_MOST || all->count == NAMES) return;
@@ -69,14 +70,14 @@ typedef struct growing {
     size_t used;
 } growing;
 
-// There is room: no replacement is longer than NAME_MOST.
+// The buffer has room, because no replacement is longer than NAME_MOST.
 static void add(growing *g, const char *from, size_t length) {
     memcpy(g->text + g->used, from, length);
     g->used += length;
     g->text[g->used] = '\0';
 }
 
-// Words of the text up to `length`, with names replaced.
+// Append `length` letters of the text with names replaced.
 static void add_words(growing *g, const private_names *all, const char *text, size_t length) {
     for (size_t at = 0; at < length;) {
         size_t step = 1;
@@ -88,7 +89,7 @@ static void add_words(growing *g, const private_names *all, const char *text, si
                 continue;
             add(g, all->of[i].shown, strlen(all->of[i].shown));
             step = size;
-            goto next; // the letters are replaced
+            goto next; // the letters are already replaced
         }
         add(g, text + at, 1);
     next:
@@ -113,7 +114,8 @@ static bool of_system(const char *path, size_t length) {
     return length == 9 && !strncmp(path, "/dev/null", 9);
 }
 
-// A path begins with a slash that no letter precedes, or with a drive.
+// The length of a path that begins at `at`, or 0. A path begins with a drive, or with a slash that
+// follows no letter.
 static size_t path_length(const char *text, size_t at) {
     const bool drive = isalpha((unsigned char)text[at]) && text[at + 1] == ':' && text[at + 2] == '\\';
     const char before = at ? text[at - 1] : ' ';
@@ -124,14 +126,15 @@ static size_t path_length(const char *text, size_t at) {
 
 static char *without_private(const private_names *all, const char *text) {
     const size_t length = strlen(text);
-    growing g = {.text = malloc(length * 8 + 8)}; // "(user)" for two letters; ".../" for one
+    // The longest replacements are "(user)" for two letters and ".../" for one.
+    growing g = {.text = malloc(length * 8 + 8)};
     if (!g.text) return NULL;
     g.text[0] = '\0';
     for (size_t at = 0; at < length;) {
         const size_t path = path_length(text, at);
         size_t end = path ? path : 1;
         if (path && !of_system(text + at, path)) {
-            size_t from = path; // a slash at the end stays
+            size_t from = path; // keep a slash at the end
             while (from > 1 && text[at + from - 2] != '/' && text[at + from - 2] != '\\') from--;
             add(&g, ".../", 4);
             add_words(&g, all, text + at + (from > 1 ? from - 1 : 1), path - (from > 1 ? from - 1 : 1));

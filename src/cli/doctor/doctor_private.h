@@ -1,9 +1,10 @@
-// doctor_private.h: texts without what is personal: no name of the user or the machine, no path of a home.
+// doctor_private.h: remove personal data from texts: the names of the user and the machine, and
+// paths of a home folder.
 #ifndef CLATTN_TOOL_DOCTOR_DOCTOR_PRIVATE_H
 #define CLATTN_TOOL_DOCTOR_DOCTOR_PRIVATE_H
 #include <jansson.h>
 
-// Every text in the value, in place: (user) and (host) stand for these names, and of a path outside the system's folders the last part
-// is left: .../pocl.icd.
+// Change every text in the value in place. Names become (user) and (host). A path outside the
+// system's folders keeps only its last part, as in .../pocl.icd.
 void doctor_remove_private(json_t *value);
 #endif

@@ -19,7 +19,7 @@
 extern char **environ;
 #endif
 
-// Names, and beginnings of names where a star follows.
+// Names of environment variables. A star matches any end.
 static const char *const variables[] = {
     "OCL_*",      "OPENCL_*", "POCL_*",   "RUSTICL_*", "CLATTN_*",         "CL_CONFIG_*", "CLBLAST_*",
     "OCLGRIND_*", "MESA_*",   "LIBCLC_*", "CUDA_*",    "NVIDIA_*",         "GPU_*",       "AMD_*",
@@ -35,7 +35,8 @@ static bool is_listed(const char *entry, size_t length) {
     return false;
 }
 
-// Words that say a secret are not shown, whatever a variable is called.
+// Variables whose name contains one of these words are not shown, because their value may be a
+// secret.
 static bool is_secret(const char *entry, size_t length) {
     static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASS", "AUTH"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -62,7 +63,7 @@ static bool is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// The library that the file names, the first word of its first line.
+// Read a driver file. The first word of its first line is the driver's library.
 static json_t *driver_file(const char *folder, const char *name) {
     char path[4096], line[1024] = "";
     snprintf(path, sizeof path, "%s%s%s", folder, folder[0] ? "/" : "", name);
@@ -98,7 +99,7 @@ static void add_folder(json_t *all, const char *folder, const char *from) {
                                          "there", is_folder(folder), "files", files));
 }
 
-// A file that is a driver file, or a library itself.
+// Add one file, which is a driver file or a library.
 static void add_file(json_t *all, const char *name, const char *from) {
     json_t *files = json_array();
     if (ends_with(name, ".icd"))
@@ -141,7 +142,7 @@ void doctor_say(json_t *texts, const char *format, ...) {
     json_array_append_new(texts, json_string(printable(text)));
 }
 
-// Each driver file, with its folder.
+// Visit each driver file with its folder.
 #define EACH_FILE(report, folder, file)                                                                      \
     for (size_t f_##file = 0; f_##file < json_array_size(json_object_get(report, "driver_files"));           \
          f_##file++)                                                                                         \
@@ -163,7 +164,7 @@ static bool library_is(const json_t *report, const char *part) {
     return false;
 }
 
-// The platforms whose name has this part: how many, and their devices.
+// Count the platforms whose name contains `part`, and their devices.
 static size_t platforms_of(const json_t *report, const char *part, json_int_t *devices) {
     size_t i, count = 0;
     json_t *platform;
@@ -205,7 +206,7 @@ static void hint_permissions(json_t *hints) {
     (void)hints;
 }
 #else
-// Whether this folder, or the nearest one above it that exists, may be written.
+// True if this folder, or its nearest parent that exists, is writable.
 static bool can_write(const char *folder) {
     char path[4096];
     snprintf(path, sizeof path, "%s", folder);
@@ -220,7 +221,8 @@ static bool can_write(const char *folder) {
     return mkdtemp(path) && rmdir(path) == 0;
 }
 
-// Where PoCL keeps what it compiles (its function pocl_cache_init_topdir). A PoCL that cannot write there has no device.
+// PoCL's cache folder, chosen as in its function pocl_cache_init_topdir. PoCL has no device if it
+// cannot write there.
 static void hint_pocl(const json_t *report, json_t *hints) {
     const char *own = getenv("POCL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[4096];
@@ -249,7 +251,7 @@ static void hint_pocl(const json_t *report, json_t *hints) {
                    "to PATH");
 }
 
-// Device files that are there and that this user may not open.
+// Report device files that exist and that this user may not open.
 static void hint_permissions(json_t *hints) {
     static const struct {
         const char *pattern, *advice;

@@ -1,6 +1,5 @@
-/* Host tensors: their sizes, and conversion to and from float32. Rounding is done on the bits, so that it
- * does not depend on the compiler's half type or on the rounding mode. Called by the file formats and the
- * sub-commands. */
+// array.c: host tensors: sizes, and conversion to and from float32. Rounding works on the bits, so
+// that it does not depend on the compiler's half type or on the rounding mode.
 #include "cli/files/array.h"
 
 #include <stdio.h>
@@ -95,8 +94,8 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
-/* Drop the lowest `drop` bits of a magnitude, to nearest, ties to even. A carry walks into the exponent by
- * itself. */
+// Drop the lowest `drop` bits of a magnitude, rounding to nearest, ties to even. A carry increments
+// the exponent.
 static uint32_t round_off(uint32_t magnitude, int drop) {
     uint32_t half = UINT32_C(1) << (drop - 1);
     uint32_t odd = (magnitude >> drop) & 1;
@@ -118,11 +117,12 @@ uint16_t array_f16_from_f32(float value) {
     uint32_t sign = bits >> 16 & 0x8000;
     uint32_t magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and up round to infinity */
-    if (magnitude >= 0x38800000)                                   /* 2^-14, the smallest normal half */
+    // 65520 and above round to infinity
+    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
+    if (magnitude >= 0x38800000) // 2^-14, the smallest normal half
         return (uint16_t)(sign | round_off(magnitude - (UINT32_C(112) << 23), 13));
     if (magnitude <= 0x33000000)
-        return (uint16_t)sign; /* 2^-25 is a tie between 0 and the smallest: even is 0 */
+        return (uint16_t)sign; // 2^-25 is a tie between 0 and the smallest subnormal: 0 is even
     int exponent = (int)(magnitude >> 23);
     uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
     return (uint16_t)(sign | round_off(significand, 126 - exponent));
@@ -138,8 +138,8 @@ float array_f32_from_f16(uint16_t bits) {
     return sign ? -tiny : tiny;
 }
 
-/* As a float16 with the same exponent's bits, which is smaller by 2^8; there are no infinities, and one NaN.
- * Source: "OCP 8-bit Floating Point Specification", 1.0, section 5. */
+// The same exponent bits as a float16 mean a value 2^8 times larger. The type has no infinities and
+// one NaN. Source: "OCP 8-bit Floating Point Specification", 1.0, section 5.
 static float from_f8e4m3(uint8_t bits) {
     const float value = 256.0f * array_f32_from_f16((uint16_t)((bits & 0x80) << 8 | (bits & 0x7f) << 7));
     return (bits & 0x7f) == 0x7f ? float_of(0x7fc00000) : value;

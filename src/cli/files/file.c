@@ -1,6 +1,6 @@
-/* Whole files on a POSIX system: see file.h. Leaves out pipes as input and any locking. Called by the format
- * readers, the pictures and all that write a result. */
-#define _GNU_SOURCE /* O_TMPFILE */
+// file.c: whole files on a POSIX system; see file.h. Input must be a regular file, and no file is
+// locked against other writers.
+#define _GNU_SOURCE // O_TMPFILE
 #define _XOPEN_SOURCE 700
 #define _FILE_OFFSET_BITS 64
 #include "cli/files/file.h"
@@ -15,15 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Linux moves at most 2^31 - 4096 bytes in one call. */
+// Linux transfers at most 2^31 - 4096 bytes in one call.
 #define TRANSFER_BYTES ((size_t)1 << 30)
-/* As many symbolic links as Linux follows. */
+// Linux follows as many symbolic links.
 #define LINKS_MOST 40
 
 bool file_open(const char *path, file_source *source, reason why) {
     *source = (file_source){.name = path, .descriptor = -1};
     struct stat status;
-    /* stat comes first: opening a pipe would wait for a writer. */
+    // stat comes first, because opening a pipe would wait for a writer.
     if (stat(path, &status)) return refuse(why, "%s: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode)) return refuse(why, "%s: not a regular file", path);
     source->descriptor = open(path, O_RDONLY | O_CLOEXEC);
@@ -52,7 +52,7 @@ bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, siz
     return true;
 }
 
-/* 0, or the errno of the write that failed. */
+// Returns 0, or the errno of the failed write.
 static int write_all(int descriptor, const file_part *parts, size_t part_count) {
     for (size_t p = 0; p < part_count; p++) {
         const unsigned char *from = parts[p].bytes;
@@ -75,20 +75,20 @@ static bool write_directly(const char *path, const file_part *parts, size_t part
     return failure ? refuse(why, "%s: %s", path, strerror(failure)) : true;
 }
 
-/* Bytes of a path's folder, its slash included; 0 where it names none. */
+// The length of a path's folder with its slash; 0 if the path has none.
 static size_t folder_length(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* That folder, in malloc'ed memory. NULL: no memory. */
+// That folder, malloc'ed. NULL: no memory.
 static char *folder_of(const char *path) {
     const size_t length = folder_length(path);
     return length ? strndup(path, length) : strdup(".");
 }
 
-/* The path that writing to `path` reaches, in malloc'ed memory: links are followed one by one, since the last may point to what
- * is not there yet. NULL: errno says why. */
+// The path that writing to `path` changes, malloc'ed. Links are followed one by one, because the
+// last may point to a file that does not exist. NULL: errno has the reason.
 static char *target_of(const char *path) {
     char *at = strdup(path);
     for (int links = 0; at; links++) {
@@ -106,7 +106,7 @@ static char *target_of(const char *path) {
     return NULL;
 }
 
-/* Whether a file can be made in the folder of `target`; errno says why not. */
+// True if a file can be created in the folder of `target`. Otherwise errno has the reason.
 static bool folder_takes_files(const char *target) {
     char *folder = folder_of(target);
     const bool good = folder && access(folder, W_OK | X_OK) == 0;
@@ -120,7 +120,7 @@ bool file_can_write(const char *path, reason why) {
     bool good = target != NULL;
     const bool exists = good && stat(target, &status) == 0;
     const bool folder = exists && S_ISDIR(status.st_mode);
-    /* A rename needs only a writable folder and would go over a file that its owner has protected. */
+    // rename needs only a writable folder, and would replace a file that its owner has protected
     if (good) good = exists ? access(target, W_OK) == 0 : errno == ENOENT;
     if (good && (!exists || S_ISREG(status.st_mode))) good = folder_takes_files(target);
     const int failure = path[0] ? errno : ENOENT;
@@ -139,7 +139,7 @@ bool file_same_target(const char *path, const char *other) {
         same = folder && stat(folder, &folders[i]) == 0;
         free(folder);
         if (stat(paths[i], &status) == 0 && !S_ISREG(status.st_mode))
-            same = false; /* a device takes any number */
+            same = false; // writing to a device replaces nothing
     }
     if (same)
         same = folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino &&
@@ -149,13 +149,13 @@ bool file_same_target(const char *path, const char *other) {
     return same;
 }
 
-/* Names of temporary files, and those that stay where a run was killed: the next run that writes to the same folder removes them. A name is
- * .clattn-HOST-PROCESS-NUMBER in hexadecimal digits, of which the host is a hash of its name, since folders are shared between hosts, whose
- * processes have numbers of their own. */
+// Temporary files are named .clattn-HOST-PROCESS-NUMBER, in hexadecimal. A killed run leaves its
+// file, which the next run in the same folder removes. HOST is a hash of the host's name: hosts
+// that share a folder have processes of equal numbers.
 #define PREFIX ".clattn-"
-#define LOOKED_AT_MOST 100000 /* of a folder's entries: this is a service, and no work */
+#define LOOKED_AT_MOST 100000 // entries of a folder; bounds the time for cleaning up
 
-/* FNV-1a, of 32 bits. */
+// FNV-1a, 32 bits.
 static unsigned long host_number(void) {
     char name[256] = "";
     uint32_t hash = 0x811c9dc5u;
@@ -164,19 +164,19 @@ static unsigned long host_number(void) {
     return hash;
 }
 
-/* A name for the file that is written in the folder of `target`. -1: it does not fit. */
+// Write the name of a temporary file in the folder of `target`. -1: the name does not fit.
 static int leftovers_name(char *name, size_t size, const char *target, unsigned long n) {
     const int length = snprintf(name, size, "%.*s" PREFIX "%lx-%lx-%lx", (int)folder_length(target), target,
                                 host_number(), (unsigned long)getpid(), n);
     return length < 0 || (size_t)length >= size ? -1 : 0;
 }
 
-/* Marks a file that is being written and stays open, so that no other process takes it for a leftover. */
+// Lock a file that is being written, so that other processes do not remove it as a leftover.
 static void leftovers_hold(int descriptor) {
     (void)flock(descriptor, LOCK_EX | LOCK_NB);
 }
 
-/* Hexadecimal digits, and what ends them. */
+// Parse hexadecimal digits followed by `end`.
 static bool take(const char **at, char end, unsigned long *number) {
     static const char digits[] = "0123456789abcdef";
     int count = 0;
@@ -200,13 +200,14 @@ static void remove_one(int folder, const char *name) {
     const int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) return;
     if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
-        flock(descriptor, LOCK_SH | LOCK_NB) == 0) /* as NFS takes it of a file that is open to be read */
+        // A shared lock, because NFS allows no other on a file opened for reading.
+        flock(descriptor, LOCK_SH | LOCK_NB) == 0)
         (void)unlinkat(folder, name, 0);
     (void)close(descriptor);
 }
 
-/* Remove those in that folder that were made on this host by a process that is gone, of this user. One that anybody holds, also in another
- * container, stays; so does every other file. */
+// Remove the temporary files in that folder that this user's ended processes on this host left. A
+// file that any process has locked, even in another container, stays.
 static void leftovers_remove(const char *target) {
     char *path = folder_of(target);
     DIR *entries = path ? opendir(path) : NULL;
@@ -218,7 +219,8 @@ static void leftovers_remove(const char *target) {
     (void)closedir(entries);
 }
 
-/* It is known by setting it alone, and whatever another thread makes in that moment anybody could write: before there are any. */
+// The umask can only be read by setting it. A file that another thread creates at that moment would
+// be writable by all: call file_begin before there are threads.
 static mode_t mask;
 static bool mask_is_known;
 
@@ -234,7 +236,8 @@ static mode_t default_mode(void) {
     return 0666 & ~mask;
 }
 
-/* The temporary file that a signal which ends the process removes: a handler may read these, and call unlink. */
+// The temporary file that a signal handler removes. A handler may read these variables and call
+// unlink.
 static char temporary[PATH_MAX];
 static volatile sig_atomic_t temporary_is_there;
 static const int ending[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,   SIGPIPE, SIGALRM,
@@ -242,7 +245,7 @@ static const int ending[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,   SIGPIPE, SIGA
 #define ENDING (sizeof ending / sizeof *ending)
 static struct sigaction before[ENDING];
 
-/* Then the signal does what it did before, once this returns. */
+// Remove the temporary file. The signal then has its previous effect, after this function returns.
 static void end_without_temporary(int number) {
     if (temporary_is_there) (void)unlink(temporary);
     for (size_t i = 0; i < ENDING; i++)
@@ -256,12 +259,14 @@ static void watch_signals(bool watch) {
     for (size_t i = 0; i < ENDING; i++) {
         if (!watch) (void)sigaction(ending[i], &before[i], NULL);
         if (watch && sigaction(ending[i], &ours, &before[i]) == 0 && before[i].sa_handler != SIG_DFL)
-            (void)sigaction(ending[i], &before[i], NULL); /* it ends nothing, such as under nohup */
+            // Restore an ignored or handled signal, as under nohup: it does not end the process.
+            (void)sigaction(ending[i], &before[i], NULL);
     }
 }
 
-/* Give the temporary file a short name of its own beside the target, whose name may already be as long as a name can be: a new file,
- * or that of `unnamed`. The signals know its name before it is there. -1: errno says why. */
+// Name the temporary file beside the target: create a new file, or link the descriptor `unnamed`.
+// The name is short, because the target's name may already have the maximum length. The handler
+// knows the name before the file exists. -1: errno has the reason.
 static int create_temporary(const char *target, int unnamed) {
     char from[64];
     (void)snprintf(from, sizeof from, "/proc/self/fd/%d", unnamed);
@@ -280,8 +285,9 @@ static int create_temporary(const char *target, int unnamed) {
     return -1;
 }
 
-/* A file in the target's folder that has no name until all of it is there, so that nothing stays of a run that is killed: a link cannot
- * replace the target, so that it has a name of its own for a moment. -1: the system has none. */
+// Create a file without a name in the target's folder, so that a killed run leaves nothing. It
+// later needs a temporary name for a moment, because linkat cannot replace the target. -1: the
+// system does not support this.
 static int create_unnamed(const char *target) {
 #ifdef O_TMPFILE
     char *folder = folder_of(target);
@@ -296,7 +302,7 @@ static int create_unnamed(const char *target) {
 #endif
 }
 
-/* 0, or an errno; the temporary file is gone either way. */
+// Replace the target. Returns 0 or an errno. The temporary file is removed in either case.
 static int replace(const char *target, mode_t mode, const file_part *parts, size_t part_count) {
     leftovers_remove(target);
     watch_signals(true);
@@ -308,7 +314,7 @@ static int replace(const char *target, mode_t mode, const file_part *parts, size
     if (!failure && unnamed >= 0 && create_temporary(target, unnamed) < 0) failure = errno;
     if (!failure && rename(temporary, target)) failure = errno;
     if (failure && temporary_is_there) (void)unlink(temporary);
-    if (descriptor >= 0) (void)close(descriptor); /* of which all is on the disk */
+    if (descriptor >= 0) (void)close(descriptor); // all data is already on the disk
     temporary_is_there = 0;
     watch_signals(false);
     return failure;
@@ -320,14 +326,16 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
     const bool exists = stat(path, &status) == 0;
     if (exists && !S_ISREG(status.st_mode)) return write_directly(path, parts, part_count, why);
     char *target = target_of(path);
-    /* Set-user-ID and its like were given to the old contents, and maybe by another user. */
+    // Drop set-user-ID, set-group-ID and sticky: they belonged to the old contents, perhaps of
+    // another user.
     const mode_t mode = exists ? status.st_mode & 0777 : default_mode();
     const int failure = target ? replace(target, mode, parts, part_count) : errno;
     free(target);
     return failure ? refuse(why, "%s: %s", path, strerror(failure)) : true;
 }
 
-static int shared = -1; /* of the one that begins: open as long as the file is a temporary one */
+// The first process's descriptor, open until the temporary file is renamed or removed.
+static int shared = -1;
 
 bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], reason why) {
     struct stat status;

@@ -1,4 +1,5 @@
-/* The part of file.h that is the same on every system: memory in place of a file, bounds, a file to its end, a text in memory. */
+// file_source.c: the parts of file.h that are equal on every system: memory as a source, bounds,
+// reading to the end, and text in memory.
 #include "cli/files/file.h"
 
 file_source file_from_memory(const unsigned char *bytes, size_t count) {
@@ -44,7 +45,8 @@ bool file_write_whole(const char *path, const void *bytes, size_t count, reason 
 #ifdef _WIN32
 FILE *memory_file_open(memory_file *m) {
     char *name = _tempnam(NULL, "clattn");
-    *m = (memory_file){.to = name ? fopen(name, "w+bTD") : NULL}; /* short-lived, deleted as it is closed */
+    // short-lived and deleted when closed
+    *m = (memory_file){.to = name ? fopen(name, "w+bTD") : NULL};
     free(name);
     return m->to;
 }

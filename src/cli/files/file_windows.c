@@ -1,5 +1,6 @@
-/* Whole files on Windows: see file.h. Paths are UTF-8, of any length. Symbolic links and permissions are the system's: a file that
- * replaces another takes its folder's access list. */
+// file_windows.c: whole files on Windows; see file.h. Paths are UTF-8 of any length. Links and
+// permissions are left to the system: a file that replaces another inherits its folder's access
+// list.
 #define WIN32_LEAN_AND_MEAN
 #define UNICODE
 #include "cli/files/file.h"
@@ -12,7 +13,7 @@
 #define TRANSFER_BYTES ((size_t)1 << 30)
 #define PREFIX L"\\\\?\\"
 
-/* The system's words for the last failure, without the newline at their end. */
+// Report the system's message for the last failure, without its newline.
 static bool refuse_last(reason why, const char *path) {
     char text[160] = "";
     const DWORD code = GetLastError();
@@ -22,7 +23,8 @@ static bool refuse_last(reason why, const char *path) {
     return refuse(why, "%s: %s (%lu)", path, text, (unsigned long)code);
 }
 
-/* In malloc'ed memory, absolute and in the form that has no limit of 260 characters, but for devices and network paths. */
+// The absolute path as wide characters, malloc'ed. Except for devices and network paths it has the
+// prefix that lifts the limit of 260 characters.
 static wchar_t *wide_path(const char *path) {
     const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
     wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
@@ -80,7 +82,7 @@ bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, siz
     return true;
 }
 
-void file_begin(void) {} /* permissions are the folder's */
+void file_begin(void) {} // permissions are the folder's
 
 bool file_can_write(const char *path, reason why) {
     wchar_t *wide = path[0] ? wide_path(path) : NULL;
@@ -102,7 +104,7 @@ bool file_can_write(const char *path, reason why) {
 bool file_same_target(const char *path, const char *other) {
     wchar_t *a = wide_path(path), *b = wide_path(other);
     const bool same = a && b && CompareStringOrdinal(a, -1, b, -1, TRUE) == CSTR_EQUAL &&
-                      wcsncmp(a, L"\\\\.", 3) != 0; /* a device takes any number */
+                      wcsncmp(a, L"\\\\.", 3) != 0; // writing to a device replaces nothing
     free(a), free(b);
     return same;
 }
@@ -121,7 +123,7 @@ static bool write_all(HANDLE file, const file_part *parts, size_t part_count) {
     return true;
 }
 
-/* Into a file beside the target, which then takes its name. */
+// Write a temporary file beside the target, then rename it.
 static bool replace(const wchar_t *target, const file_part *parts, size_t part_count) {
     const size_t room = wcslen(target) + 40;
     wchar_t *temporary = malloc(room * sizeof *temporary);
@@ -147,7 +149,7 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
     if (!file_can_write(path, why)) return false;
     wchar_t *wide = wide_path(path);
     bool done = false;
-    if (wide && wcsncmp(wide, L"\\\\.", 3) == 0) { /* NUL, CON */
+    if (wide && wcsncmp(wide, L"\\\\.", 3) == 0) { // NUL, CON
         const HANDLE device = CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
                                           OPEN_EXISTING, 0, NULL);
         done = device != INVALID_HANDLE_VALUE && write_all(device, parts, part_count);

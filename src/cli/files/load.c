@@ -1,5 +1,5 @@
-/* Chooses the reader by the name: see formats.h. A tensor's name may hold '#', so the file ends at the first
- * ".safetensors#". */
+// load.c: choose the reader by the name; see formats.h. The file's name ends at the first
+// ".safetensors#", because a tensor's name may contain '#'.
 #include "cli/files/formats.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -7,7 +7,7 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* tensor NULL: the file is of one, .npy. */
+// `tensor` NULL: a .npy file, which has one tensor.
 static bool find_in(const file_source *source, const char *tensor, array *whole, uint64_t *data, reason why) {
     return tensor ? safetensors_find(source, tensor, whole, data, why) : npy_find(source, whole, data, why);
 }

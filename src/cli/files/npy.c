@@ -1,5 +1,6 @@
-/* .npy files: the envelope (magic, version, header length, data), a parser for the subset of Python literals that the header's dictionary
- * holds, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, and the checks of sizes. */
+// npy.c: .npy files: magic, version, header length, data; a parser for the Python literals in the
+// header's dictionary, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }; and the
+// checks of sizes.
 #include "cli/files/formats.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data goes between file and memory unchanged");
@@ -16,7 +17,7 @@ static const struct {
 
 typedef struct reader {
     const char *at, *end;
-    const char *name; /* of the file */
+    const char *name; // of the file
     char *why;
 } reader;
 
@@ -28,7 +29,7 @@ static void skip_space(reader *r) {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r')) r->at++;
 }
 
-/* Take one character past white space if it is the next. */
+// Skip white space, and consume `wanted` if it is the next character.
 static bool take(reader *r, char wanted) {
     skip_space(r);
     if (r->at == r->end || *r->at != wanted) return false;
@@ -44,7 +45,7 @@ static bool take_word(reader *r, const char *word) {
     return true;
 }
 
-/* A string of at most size - 1 plain characters in either kind of quotes. */
+// Parse a string in single or double quotes, of at most size - 1 plain characters.
 static bool take_string(reader *r, char *text, size_t size) {
     skip_space(r);
     if (r->at == r->end || (*r->at != '\'' && *r->at != '"')) return malformed(r, "a string is missing");
@@ -71,12 +72,12 @@ static bool take_size(reader *r, int64_t *size) {
         value = value * 10 + digit;
     }
     if (r->at == first) return malformed(r, "a size is not a number");
-    (void)take(r, 'L'); /* Python 2 wrote long integers so */
+    (void)take(r, 'L'); // Python 2 wrote long integers with this suffix
     *size = value;
     return true;
 }
 
-/* How NumPy makes an array `x` of another type one that is read. */
+// How to convert the array `x` in NumPy to a supported type.
 static const char *conversion(const char *descr, char text[80]) {
     const char code = descr[0] ? descr[1] : '\0';
     if (descr[0] == '>')
@@ -126,7 +127,7 @@ static bool read_shape(reader *r, array *header) {
     return true;
 }
 
-/* One "key: value"; `seen` has a bit for each key. */
+// Parse one "key: value". `seen` has one bit for each key.
 static bool read_item(reader *r, array *header, unsigned *seen) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     char key[32];
@@ -141,7 +142,8 @@ static bool read_item(reader *r, array *header, unsigned *seen) {
     return k == 1 ? read_order(r) : read_shape(r, header);
 }
 
-/* Read text[length], which it never looks past; the three keys are required once each, others are refused. */
+// Parse text[length], and read nothing past it. Each of the three keys must occur once, and other
+// keys are errors.
 static bool parse_header(const char *text, size_t length, const char *name, array *header, reason why) {
     reader r = {text, text + length, name, why};
     *header = (array){0};
@@ -157,7 +159,8 @@ static bool parse_header(const char *text, size_t length, const char *name, arra
     return true;
 }
 
-/* The dictionary, not padded: its length; 0 where the type or rank is none. size is at least 300. */
+// Write the dictionary without padding. Returns its length, or 0 for an unsupported type or rank.
+// `size` is at least 300.
 static size_t format_header(const array *a, char *text, size_t size) {
     size_t d = 0;
     while (d < sizeof descrs / sizeof *descrs && descrs[d].type != a->type) d++;
@@ -171,8 +174,8 @@ static size_t format_header(const array *a, char *text, size_t size) {
     return (size_t)used;
 }
 
-/* Where the dictionary is: past magic, version and a length of 2 bytes in format 1, 4 bytes in formats 2
- * and 3. */
+// Find the dictionary: it follows magic, version and a length of 2 bytes in format 1 or of 4 bytes
+// in formats 2 and 3.
 static bool find_header(const file_source *source, uint64_t *start, size_t *length, reason why) {
     unsigned char head[12];
     if (!file_read_at(source, 0, head, 10, why)) return false;
@@ -217,7 +220,7 @@ bool npy_find(const file_source *source, array *shape, uint64_t *data, reason wh
 size_t npy_head(const array *a, char head[NPY_HEAD]) {
     size_t length = format_header(a, head + 10, NPY_HEAD - 10);
     if (length == 0) return 0;
-    /* The data starts at a multiple of 64, for readers that map the file. */
+    // The data starts at a multiple of 64, for readers that map the file.
     size_t total = (10 + length + 1 + 63) / 64 * 64;
     memset(head + 10 + length, ' ', total - 10 - length);
     head[total - 1] = '\n';

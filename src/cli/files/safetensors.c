@@ -1,10 +1,12 @@
-/* safetensors files: a header is checked before anything in it is believed; then one tensor is found in it, its type translated. */
+// safetensors.c: check the header of a safetensors file before using it, then find a tensor and
+// translate its type.
 #include "cli/files/formats.h"
 
-/* The reference implementation's own limit. */
+// The limit of the reference implementation.
 #define HEADER_LIMIT 100000000
 
-/* Bits of one element of each type of the format, and what it is read as; one not listed is checked for its place alone. */
+// Bits per element of the format's types, and the type to read. For a type that is not listed only
+// the position is checked.
 #define NOT_READ ARRAY_TYPE_COUNT
 static const struct dtype {
     const char *name;
@@ -33,15 +35,15 @@ static bool bad_entry(const checker *c, const char *tensor, const char *what) {
     return refuse(c->why, "%s: tensor %.200s: %s", c->source->name, tensor, what);
 }
 
-/* A size or offset: an integer of at least 0. */
+// A size or offset: an integer of at least 0.
 static bool take_number(const json_t *value, uint64_t *number) {
     if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
     *number = (uint64_t)json_integer_value(value);
     return true;
 }
 
-/* The product of a shape; false where a size is none or the product leaves 64 bits, even beside a size of 0.
- */
+// The product of a shape. False if a size is invalid or the product of the nonzero sizes overflows
+// 64 bits.
 static bool shape_product(const json_t *shape, uint64_t *product) {
     bool empty = false;
     *product = 1;
@@ -131,7 +133,7 @@ static bool read_json(const checker *c, safetensors_index *index) {
     json_error_t problem = {0};
     bool got = file_read_at(source, sizeof head, text, (size_t)length, c->why);
     if (got) index->root = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &problem);
-    /* The specification has the header start with '{', which leaves no room for white space. */
+    // The specification requires the header to start with '{', without white space before it.
     bool object = got && length && text[0] == '{' && json_is_object(index->root);
     free(text);
     if (got && !object)
@@ -212,7 +214,7 @@ end:
     return done;
 }
 
-/* The pointers first, then the text that they point to. */
+// Copy the names into one block: first the pointers, then the text.
 static char **copy_names(const safetensors_index *index) {
     size_t bytes = (index->count + 1) * sizeof(char *);
     for (size_t e = 0; e < index->count; e++) bytes += strlen(index->entries[e].name) + 1;

@@ -1,5 +1,5 @@
-// seal.c: see seal.h. SHA-256 of a canonical form, which does not depend on white space or order: the object without "sha256", keys
-// sorted and no space between, in UTF-8, each real number as the text that %.9g makes of it.
+// seal.c: see seal.h. The hash is SHA-256 of a canonical form: the object without "sha256", in
+// UTF-8, with sorted keys, without spaces, and with each real number as its %.9g text.
 #include "cli/files/seal.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/sha256.h"
 
-// A copy with every real number as its text.
+// Copy the value with every real number replaced by its text.
 static json_t *canonical(const json_t *value) {
     const char *key;
     json_t *each, *copy;

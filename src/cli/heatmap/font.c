@@ -1,27 +1,31 @@
-// font.c: letters as dots. Those of ASCII are a bitmap font of its own; others come from the machine's fonts, in any script that some
-// font of them has: fontconfig names one that has the code point, FreeType draws it in black and white.
+// font.c: letters as dots. ASCII letters come from the bitmap font below. Other letters come from
+// the machine's fonts: fontconfig finds a font with the code point, and FreeType draws it in black
+// and white.
 #include "cli/heatmap/font.h"
 
 #include <stdlib.h>
 
-// From the space on, and last a hollow box for any other code point: nine rows of five dots, from the lowest bit of the last row on,
-// which is its rightmost dot.
-/* clang-format off */
+// ASCII from the space on, then a hollow box for any other code point. A glyph is nine rows of five
+// bits. The lowest bit is the rightmost dot of the last row.
 static const uint64_t dots_of[96] = {
-    0x000000000000, 0x042108001000, 0x0a5280000000, 0x0a57d5f52800, 0x047d1c5f1000, 0x18c888898c00, 0x0c9511593400, 0x042000000000,
-    0x022210820800, 0x082084222000, 0x00255d520000, 0x00213e420000, 0x000000031844, 0x00003e000000, 0x000000031800, 0x010888884000,
-    0x0e8ceb98b800, 0x046108423800, 0x0e8844447c00, 0x0e884c18b800, 0x0232a5f10800, 0x1f878218b800, 0x06443d18b800, 0x1f0888442000,
-    0x0e8c5d18b800, 0x0e8c5e113000, 0x003180031800, 0x003180031844, 0x022220820800, 0x0007c1f00000, 0x082082222000, 0x0e8844401000,
-    0x0e8deb783800, 0x0e8c7f18c400, 0x1e8c7d18f800, 0x0e8c2108b800, 0x1e8c6318f800, 0x1f843d087c00, 0x1f843d084000, 0x0e8c2f18bc00,
-    0x118c7f18c400, 0x0e2108423800, 0x071084293000, 0x119531494400, 0x108421087c00, 0x11dd6b18c400, 0x11cd6b38c400, 0x0e8c6318b800,
-    0x1e8c7d084000, 0x0e8c63593400, 0x1e8c7d494400, 0x0f841c10f800, 0x1f2108421000, 0x118c6318b800, 0x118c63151000, 0x118c6b5aa800,
-    0x118a88a8c400, 0x118a88421000, 0x1f0888887c00, 0x0e4210843800, 0x108208208400, 0x0e1084213800, 0x045440000000, 0x0000000003e0,
-    0x082000000000, 0x000382f8bc00, 0x1087a318f800, 0x0003a108b800, 0x010be318bc00, 0x0003a3f83c00, 0x064790842000, 0x0003e318bc2e,
-    0x1087a318c400, 0x040308423800, 0x020184210a4c, 0x1084a98a4800, 0x0c2108423800, 0x0006ab5ad400, 0x0007a318c400, 0x0003a318b800,
-    0x0007a318fa10, 0x0003e318bc21, 0x0005b3084000, 0x0003e0e0f800, 0x084790849800, 0x00046319b400, 0x000463151000, 0x00046b5aa800,
-    0x000454454400, 0x00046318bc2e, 0x0007c4447c00, 0x032110420c00, 0x042108421000, 0x182104426000, 0x00022a200000, 0x1f8c6318fc00,
+    0x000000000000, 0x042108001000, 0x0a5280000000, 0x0a57d5f52800, 0x047d1c5f1000, 0x18c888898c00,
+    0x0c9511593400, 0x042000000000, 0x022210820800, 0x082084222000, 0x00255d520000, 0x00213e420000,
+    0x000000031844, 0x00003e000000, 0x000000031800, 0x010888884000, 0x0e8ceb98b800, 0x046108423800,
+    0x0e8844447c00, 0x0e884c18b800, 0x0232a5f10800, 0x1f878218b800, 0x06443d18b800, 0x1f0888442000,
+    0x0e8c5d18b800, 0x0e8c5e113000, 0x003180031800, 0x003180031844, 0x022220820800, 0x0007c1f00000,
+    0x082082222000, 0x0e8844401000, 0x0e8deb783800, 0x0e8c7f18c400, 0x1e8c7d18f800, 0x0e8c2108b800,
+    0x1e8c6318f800, 0x1f843d087c00, 0x1f843d084000, 0x0e8c2f18bc00, 0x118c7f18c400, 0x0e2108423800,
+    0x071084293000, 0x119531494400, 0x108421087c00, 0x11dd6b18c400, 0x11cd6b38c400, 0x0e8c6318b800,
+    0x1e8c7d084000, 0x0e8c63593400, 0x1e8c7d494400, 0x0f841c10f800, 0x1f2108421000, 0x118c6318b800,
+    0x118c63151000, 0x118c6b5aa800, 0x118a88a8c400, 0x118a88421000, 0x1f0888887c00, 0x0e4210843800,
+    0x108208208400, 0x0e1084213800, 0x045440000000, 0x0000000003e0, 0x082000000000, 0x000382f8bc00,
+    0x1087a318f800, 0x0003a108b800, 0x010be318bc00, 0x0003a3f83c00, 0x064790842000, 0x0003e318bc2e,
+    0x1087a318c400, 0x040308423800, 0x020184210a4c, 0x1084a98a4800, 0x0c2108423800, 0x0006ab5ad400,
+    0x0007a318c400, 0x0003a318b800, 0x0007a318fa10, 0x0003e318bc21, 0x0005b3084000, 0x0003e0e0f800,
+    0x084790849800, 0x00046319b400, 0x000463151000, 0x00046b5aa800, 0x000454454400, 0x00046318bc2e,
+    0x0007c4447c00, 0x032110420c00, 0x042108421000, 0x182104426000, 0x00022a200000, 0x1f8c6318fc00,
 };
-/* clang-format on */
+// clang-format on
 
 static bool font_dot(uint32_t code_point, int column, int row) {
     if (column < 0 || column >= FONT_COLUMNS || row < 0 || row >= FONT_ROWS) return false;
@@ -34,7 +38,7 @@ bool font_dot_double(uint32_t code_point, int column, int row) {
     if (font_dot(code_point, x, y)) return true;
     int toward_x = column % 2 ? x + 1 : x - 1, toward_y = row % 2 ? y + 1 : y - 1;
     bool step = font_dot(code_point, toward_x, y) && font_dot(code_point, x, toward_y);
-    /* With the dot between them set, the two are a square corner, which stays one: D is not O. */
+    // A set dot between the two makes a square corner, which stays square: D must not look like O.
     return step && !font_dot(code_point, toward_x, toward_y);
 }
 
@@ -44,8 +48,8 @@ bool font_dot_double(uint32_t code_point, int column, int row) {
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
-#define FACES 8   /* more scripts in one picture are rare, and draw as boxes */
-#define PIXELS 20 /* of a line: a letter of a font of fixed width is 12 wide then */
+#define FACES 8   // more scripts in one picture are rare, and are drawn as boxes
+#define PIXELS 20 // of a line; a letter of a fixed-width font is then 12 pixels wide
 
 struct glyphs {
     FT_Library library;
@@ -73,7 +77,7 @@ void glyphs_close(glyphs *g) {
     free(g);
 }
 
-/* The face of a font that has it, opened. */
+// Open the face of a font that has the code point.
 static FT_Face open_face(glyphs *g, uint32_t code_point) {
     FcChar8 *file = NULL;
     int index = 0;
@@ -115,7 +119,7 @@ bool glyph_draw(glyphs *g, uint32_t code_point, int width, int base,
     FT_Face face = g ? face_with(g, code_point) : NULL;
     if (!face || FT_Set_Pixel_Sizes(face, 0, PIXELS) || FT_Load_Char(face, code_point, FT_LOAD_DEFAULT))
         return false;
-    /* A wide letter is drawn smaller, so that it keeps to its place. */
+    // Draw a wide letter smaller, so that it fits its place.
     const long advance = face->glyph->advance.x / 64;
     if (advance > width && (FT_Set_Pixel_Sizes(face, 0, (FT_UInt)(PIXELS * width / advance)) ||
                             FT_Load_Char(face, code_point, FT_LOAD_DEFAULT)))

@@ -1,25 +1,29 @@
-/* font.h: letters as dots, for the labels of a PNG. Called by picture_files.c. */
+// font.h: letters as dots, for the labels of a PNG. Used by picture_files.c.
 #ifndef CLATTN_TOOL_HEATMAP_FONT_H
 #define CLATTN_TOOL_HEATMAP_FONT_H
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A bitmap font of 5 by 9 dots: seven rows above the base line, two below. Printable ASCII, and a hollow box for the rest. */
+// A bitmap font of 5 by 9 dots: seven rows above the base line, two below. It has printable ASCII
+// and a hollow box for all other code points.
 #define FONT_COLUMNS 5
 #define FONT_ROWS 9
 
-/* Whether a code point's glyph of twice the size, 10 by 18, with the steps of its diagonals filled, has a dot at (column, row). */
+// True if a code point's glyph has a dot at (column, row). The glyph is drawn at twice its size, 10
+// by 18, with the steps of its diagonals filled.
 bool font_dot_double(uint32_t code_point, int column, int row);
 
-/* Letters that it lacks, from the machine's own fonts, where the build has FreeType and fontconfig. */
+// Letters from the machine's fonts for code points outside ASCII. Needs FreeType and fontconfig in
+// the build.
 typedef struct glyphs glyphs;
 
-/* NULL: the libraries did not start. Close it; NULL is accepted. */
+// NULL: the libraries did not start. glyphs_close accepts NULL.
 glyphs *glyphs_open(void);
 void glyphs_close(glyphs *g);
 
-// Call dot(state, column, row) for each black dot of a code point within `width` columns; row 0 is the upper edge, `base` the row of the
-// base line. False: no font of the machine has it.
+// Call dot(state, column, row) for each black dot of a code point within `width` columns. Row 0 is
+// the upper edge, and `base` is the row of the base line. False: no font of the machine has the
+// code point.
 bool glyph_draw(glyphs *g, uint32_t code_point, int width, int base,
                 void (*dot)(void *state, int column, int row), void *state);
 #endif

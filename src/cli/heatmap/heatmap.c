@@ -1,28 +1,31 @@
-// heatmap.c: clattn heatmap: attention weights, or what masks hide, and tokens in, a picture out (picture.h).
+// heatmap.c: the command `clattn heatmap`: draw attention weights from a file, or the mask of a
+// call (picture.h).
 #include <math.h>
 
 #include "cli/call_options/call_options.h"
 #include "cli/files/formats.h"
 #include "cli/heatmap/picture.h"
 
-// Queries, keys or heads of a picture: far beyond what can be read, far below where pixel counts overflow.
+// The most queries, keys or heads of a picture: more than is readable, and small enough for pixel
+// counts.
 #define HEATMAP_MOST_SIZE 65536
 
 typedef struct heatmap_request {
-    const char *weights; // the file; NULL: a mask is drawn
+    const char *weights; // the file; NULL: draw a mask
     const char *tokens, *y_tokens, *out, *head_list, *dtype;
     int64_t batch, n, n_kv;
     bool by_head;
-    int scale, colour; // of their words
+    int scale, colour; // indices of their words
     float most;
     score_options score;
     common_options common;
 } heatmap_request;
 
-/* Keys beyond which the weights of a row are mostly far below their greatest. */
+// With more keys than this the default scale is logarithmic, because most weights are far below the
+// greatest.
 #define LOGARITHMIC_FROM 64
 
-// All that is loaded for one picture of weights.
+// Everything that is loaded for a picture of weights.
 typedef struct heatmap {
     array weights;
     float *values;
@@ -62,7 +65,7 @@ static bool load_weights(const heatmap_request *r, heatmap *map, reason why) {
     return true;
 }
 
-/* One item of a list of heads, "N" or "N-M", appended to p->head_numbers; moves on to the next. */
+// Parse one item of a list of heads, "N" or "N-M", append its heads, and advance *list.
 static bool take_heads(const char **list, int head_count, heatmap *map) {
     char *end = NULL;
     if (**list < '0' || **list > '9') return false;
@@ -101,7 +104,7 @@ static bool choose_heads(const heatmap_request *r, heatmap *map, reason why) {
     return true;
 }
 
-/* Crop one axis of `size` to its tokens. */
+// Crop one axis of `size` to its tokens.
 static bool crop(const char *path, const tokens *labels, int64_t size, const char *axis, int *kept,
                  reason why) {
     *kept = (int)size;
@@ -165,7 +168,8 @@ static int draw(const heatmap_request *r, heatmap *map, reason why) {
     picture *p = &map->picture;
     float least = 0, greatest = 0;
     picture_range(p, &least, &greatest);
-    p->hides_zero = least == 0 && greatest > 0; /* no weight of a softmax is 0 but by a mask, or underflow */
+    // Softmax weights are 0 only where a mask hides them, or by underflow.
+    p->hides_zero = least == 0 && greatest > 0;
     p->title = title;
     const bool done = picture_out(p, r->out, r->colour, why);
     const int status = done ? report(r, p) : tool_failed("%s", why);
@@ -191,8 +195,8 @@ static int heatmap_weights(const heatmap_request *r) {
     return status;
 }
 
-// A picture without a file: which keys each row sees by --mask-mod and the other masks, as a device makes of them. The scores of zeros
-// are 0 where a key is seen and -infinity where it is hidden, so that the kernels themselves are asked.
+// A picture of a mask: the keys that each row sees by --mask-mod and the other masks. The kernels
+// compute it: the scores of zero tensors are 0 for a visible key and -infinity for a hidden one.
 typedef struct mask_picture {
     heatmap_request *r;
     int64_t heads;
@@ -205,16 +209,16 @@ static int check_mask(mask_picture *m) {
     reason why;
     m->heads = 1;
     if (r->head_list && !option_integer(r->head_list, 1, HEATMAP_MOST_SIZE, &m->heads, why))
-        return tool_wrong("--heads %s: of a mask it is their number: %s", r->head_list, why);
+        return tool_wrong("--heads %s: for a mask it is the number of heads: %s", r->head_list, why);
     if (!r->n_kv) r->n_kv = r->n;
     if (r->tokens && !tokens_read(r->tokens, &m->labels, why)) return tool_wrong("%s", why);
     if (r->tokens && (int64_t)m->labels.count < (r->n < r->n_kv ? r->n_kv : r->n))
-        return tool_wrong("--tokens: %zu lines: as many as rows and keys are needed", m->labels.count);
+        return tool_wrong("--tokens: %zu lines: as many lines as rows and keys are needed", m->labels.count);
     r->common.mods_unchecked = r->score.mods_unchecked;
     return score_options_load(&r->score, 1, m->heads);
 }
 
-// Finds which pairs are seen: what is left of a score of 0.
+// Compute the masked scores of zero tensors, which show the visible pairs.
 static int find_seen(mask_picture *m, session *s, tensors *t) {
     clattn_attention_params p = {.scores_at = CLATTN_TAP_MASKED};
     const int64_t q[4] = {1, m->heads, m->r->n, 1}, k[4] = {1, 1, m->r->n_kv, 1},
@@ -326,7 +330,7 @@ static const option_row picture_rows[] = {
 };
 
 static const option_row weights_rows[] = {
-    {"y-tokens", "FILE", "token labels of the keys, where they are not the queries' tokens",
+    {"y-tokens", "FILE", "token labels of the keys, if they differ from the queries' labels",
      AS_TEXT(heatmap_request, y_tokens)},
     {"batch", "N", "the batch item to draw; default 0", AS_INTEGER(heatmap_request, batch, 0, INT32_MAX)},
     {"dtype", "bf16", "read the u2 numbers of a .npy as bfloat16", AS_WORD(heatmap_request, dtype, types)},
@@ -334,7 +338,7 @@ static const option_row weights_rows[] = {
      "colour scale of the weights: linear in the weight, or in its logarithm over four powers of ten; auto "
      "is log for more than 64 keys",
      AS_CHOICE(heatmap_request, scale, scales)},
-    {"vmax", "X", "the weight that gets the last colour; default: the greatest", AS_CALL(take_most)},
+    {"vmax", "X", "the weight of the last colour; default: the greatest weight", AS_CALL(take_most)},
     {"per-head", NULL, "give each head its own colour scale", AS_SWITCH(heatmap_request, by_head)},
 };
 
@@ -345,7 +349,7 @@ static const option_row mask_rows[] = {
 
 enum { OF_PICTURE, OF_WEIGHTS, OF_MASK, OF_SCORES, OF_ALL };
 
-// Options of the other kind of picture would be without effect.
+// Reject options of the other kind of picture, because they would have no effect.
 static int check_request(const heatmap_request *r, const command_line *line) {
     const char *const *given = line->given;
     const common_options *c = &r->common;
@@ -353,12 +357,12 @@ static int check_request(const heatmap_request *r, const command_line *line) {
     const char *device = c->device ? "device" : c->cache_dir ? "cache-dir" : c->tuned ? "tuned" : NULL;
     if (!r->weights && !masks)
         return tool_wrong(
-            "a file of weights is needed, or --n N and what hides keys; see clattn heatmap --help");
+            "a file of weights, or --n N and a mask option, is needed; see clattn heatmap --help");
     if (!r->weights && !r->n) return tool_wrong("--n N is needed with a mask; see clattn heatmap --help");
     if (!r->weights && given[OF_WEIGHTS])
-        return tool_wrong("--%s: is for a file of weights, and a mask is drawn", given[OF_WEIGHTS]);
+        return tool_wrong("--%s: is for a file of weights, not for a mask", given[OF_WEIGHTS]);
     if (r->weights && masks)
-        return tool_wrong("--%s: is for the picture of a mask, and %s holds weights", masks, r->weights);
+        return tool_wrong("--%s: is for the picture of a mask, but %s holds weights", masks, r->weights);
     if (r->weights && device)
         return tool_wrong("--%s: has no effect: a file of weights needs no device", device);
     if (c->json && picture_out_is_terminal(r->out))
@@ -366,7 +370,8 @@ static int check_request(const heatmap_request *r, const command_line *line) {
     return -1;
 }
 
-// The options of a call without --scale, which changes no mask: of a heatmap that is how weights become colours.
+// The score options without --scale: it changes no mask, and heatmap's own --scale maps weights to
+// colours.
 static option_group mask_group(score_options *o) {
     option_group group = score_group(o);
     for (int n = 0; n < group.count; n++)
@@ -380,8 +385,8 @@ static option_group mask_group(score_options *o) {
 static int run(int argc, char **argv, heatmap_request *r) {
     const option_group groups[] = {
         [OF_PICTURE] = {"the picture", OPTION_ROWS(picture_rows), r},
-        [OF_WEIGHTS] = {"of a file of weights", OPTION_ROWS(weights_rows), r},
-        [OF_MASK] = {"of a mask, where no file is given: --n and what hides keys, on a device",
+        [OF_WEIGHTS] = {"for a file of weights", OPTION_ROWS(weights_rows), r},
+        [OF_MASK] = {"for a mask, without a file: --n and mask options, computed on a device",
                      OPTION_ROWS(mask_rows), r},
         [OF_SCORES] = mask_group(&r->score),
         [OF_ALL] = common_group(&r->common)};

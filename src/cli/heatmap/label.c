@@ -1,4 +1,4 @@
-/* label.c: see label.h. Leaves out shaping and right-to-left order. */
+// label.c: see label.h. Shaping and right-to-left order are unsupported.
 #include "cli/heatmap/label.h"
 
 #include "cli/files/file.h"

@@ -1,5 +1,5 @@
-/* picture.c: weights to colours, and where everything of a drawn picture goes: a title, a grid of panels with labels on both axes, a colour
- * bar. One drawing for PNG and SVG. */
+// picture.c: map weights to colours, and draw a picture: title, a grid of panels with labels on
+// both axes, and a colour bar. PNG and SVG share this drawing.
 #include "cli/heatmap/picture.h"
 
 #include <math.h>
@@ -43,14 +43,14 @@ picture_scale picture_scale_of(const picture *p, int head) {
     range_of(p, p->by_head ? head : 0, p->by_head ? head + 1 : p->heads, &scale.least, &scale.greatest);
     if (p->most > 0) scale.greatest = p->most;
     scale.logarithmic = p->logarithmic && scale.greatest > 0;
-    /* A least weight of 1e-26 is nothing to a reader. */
+    // Show a tiny least weight, such as 1e-26, as 0.
     if (scale.least > 0 && scale.least < 0.01f * scale.greatest) scale.least = 0;
     return scale;
 }
 
 double picture_share(const picture_scale *scale, float weight) {
     if (!isfinite(weight)) return -1;
-    /* In double, since the difference of two finite floats may overflow. */
+    // In double, because the difference of two finite floats may overflow.
     double share = scale->greatest > scale->least
                        ? ((double)weight - scale->least) / ((double)scale->greatest - scale->least)
                        : 0;
@@ -81,8 +81,8 @@ float picture_greatest(const picture *p, int head, int row, int column, int heig
 void picture_colour(int index, unsigned char rgb[3]) {
     static const unsigned char fixed[COLOUR_LEAST][3] = {
         {255, 255, 255}, {32, 32, 36}, {150, 150, 155}, {255, 130, 130}, {222, 222, 226}};
-    /* Ten points of viridis: lightness rises evenly, also in grey and for the colour-blind.
-     * Source: van der Walt and Smith 2015, matplotlib. */
+    // Ten points of viridis, whose lightness rises evenly: it is readable in grey and by the
+    // colour-blind. Source: van der Walt and Smith 2015, matplotlib.
     static const unsigned char points[10][3] = {
         {0x44, 0x01, 0x54}, {0x48, 0x28, 0x78}, {0x3e, 0x4a, 0x89}, {0x31, 0x68, 0x8e}, {0x26, 0x82, 0x8e},
         {0x1f, 0x9e, 0x89}, {0x35, 0xb7, 0x79}, {0x6e, 0xce, 0x58}, {0xb5, 0xde, 0x2b}, {0xfd, 0xe7, 0x25}};
@@ -105,7 +105,7 @@ int picture_colour_index(float weight, float least, float greatest) {
     return picture_index(&plain, &(picture_scale){least, greatest, false}, weight);
 }
 
-/* Pixels. */
+// All in pixels.
 #define MARGIN 24
 #define HEADER (2 * TEXT_HEIGHT + 22)
 #define PANEL_TITLE 28
@@ -115,7 +115,7 @@ int picture_colour_index(float weight, float least, float greatest) {
 #define BAR_SPACE (BAR_WIDTH + 10 + 9 * TEXT_ADVANCE)
 #define BAR_LIMIT 480
 
-/* The most cells of a panel's side. */
+// The most cells along a panel's side.
 #define MOST_CELLS 1188
 
 static int blocks(int count, int block) {
@@ -149,15 +149,16 @@ static label legend_of(const picture *p) {
     return label_from_utf8(line, LABEL_CAPACITY);
 }
 
-/* Cells as high as a line of text while that stays on a page, so that every token is labelled; smaller
- * beyond. */
+// The cell's size. Cells are as high as a line of text while the panel fits a page, so that every
+// token has a label; smaller for larger panels.
 static int cell_size(int count) {
     if (count <= 15) return 32;
     if (count <= 26) return 480 / count;
     return count <= 66 ? TEXT_HEIGHT : larger(1, 1188 / count);
 }
 
-/* Every how many weights a label fits; numbers go by 1, 2 or 5 and their tenfolds. */
+// The number of weights between two labels that fit. Numbers use steps of 1, 2, 5, 10, 20, 50 and
+// so on.
 static int label_step(const picture_layout *l, bool numbers) {
     const int least = (TEXT_HEIGHT + l->cell - 1) / l->cell * l->block;
     int step = 1;
@@ -165,7 +166,8 @@ static int label_step(const picture_layout *l, bool numbers) {
     return numbers ? step : least;
 }
 
-/* The panels across that bring the whole nearest to a page's shape, with few places left empty. */
+// The number of panels across that brings the picture closest to a page's shape with few empty
+// places.
 static int choose_across(const picture *p, int panel_width, int panel_height) {
     int best = 1;
     double best_badness = 1e30;
@@ -199,7 +201,7 @@ picture_layout picture_plan(const picture *p) {
     return l;
 }
 
-/* The upper left corner of a panel's cells, and its place in head_numbers. */
+// The upper left corner of a panel's cells, and the panel's index in head_numbers.
 typedef struct panel {
     int head, left, top;
 } panel;
@@ -210,7 +212,7 @@ static int colour_at(const picture *p, const picture_layout *l, const picture_sc
                          picture_greatest(p, head, row * l->block, column * l->block, l->block, l->block));
 }
 
-/* Neighbours of one colour are one box. */
+// Draw the cells. Neighbours of equal colour are one box.
 static void draw_cells(const picture *p, const picture_layout *l, const panel *at, const canvas *c) {
     const picture_scale scale = picture_scale_of(p, at->head);
     const int cell = l->cell, rows = blocks(p->rows, l->block), columns = blocks(p->columns, l->block);
@@ -239,7 +241,7 @@ static void draw_labels(const picture *p, const picture_layout *l, const panel *
     }
 }
 
-/* The two colours of a mask. */
+// Draw the legend of a mask: its two colours.
 static void draw_words(const picture *p, int x, int y, const canvas *c) {
     for (int value = 1; value >= 0; value--, y += 2 * TEXT_HEIGHT) {
         const label text = label_from_utf8(p->words[value], LABEL_LIMIT);
@@ -249,7 +251,7 @@ static void draw_words(const picture *p, int x, int y, const canvas *c) {
     }
 }
 
-/* Without numbers where each panel has its own. */
+// Draw the colour bar. It has no numbers if each panel has its own scale.
 static void draw_bar(const picture *p, int x, int y, int height, const canvas *c) {
     c->box(c->state, x - 1, y - 1, BAR_WIDTH + 2, height + 2, COLOUR_FRAME);
     int last = height - 1;

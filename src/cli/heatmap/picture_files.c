@@ -1,5 +1,6 @@
-// picture_files.c: where a picture goes, by the name: the terminal, an SVG, whose labels are real text that can be searched, or a PNG: an
-// 8-bit canvas of palette indices, then libpng's simplified interface.
+// picture_files.c: write a picture to the terminal, an SVG or a PNG, chosen by the name. An SVG's
+// labels are real text that can be searched. A PNG is an 8-bit canvas of palette indices, written
+// by libpng's simplified interface.
 #include "cli/heatmap/picture.h"
 
 #ifndef _WIN32
@@ -14,7 +15,7 @@
 #include "cli/files/file.h"
 #include "cli/heatmap/font.h"
 
-/* A file of about 100 MB, more than viewers take. */
+// A file of about 100 MB, more than viewers can open.
 #define CELL_LIMIT 2000000
 
 static void svg_box(void *state, int x, int y, int width, int height, int colour) {
@@ -28,7 +29,8 @@ static void svg_text(void *state, int x, int y, const label *text, text_anchor a
     (void)fprintf(state, "<text x=\"%d\" y=\"%d\"", x, y);
     if (anchor != TEXT_START) (void)fputs(" text-anchor=\"end\"", state);
     if (anchor == TEXT_UP) (void)fprintf(state, " transform=\"rotate(-90 %d %d)\"", x, y);
-    /* dy puts the middle of the small letters on y; dominant-baseline is not drawn alike everywhere. */
+    // dy puts the middle of the small letters at y, because viewers draw dominant-baseline
+    // differently.
     (void)fputs(" dy=\"5\">", state);
     for (int k = 0; k < text->length; k++) {
         uint32_t code_point = text->code_points[k];
@@ -75,16 +77,16 @@ bool picture_svg(const picture *p, const char *path, reason why) {
 }
 
 #ifdef CLATTN_HAVE_PNG
-/* A quarter of the pixels that a 32-bit size holds; past it viewers fail too. */
+// A quarter of the pixels that a 32-bit size can count; viewers fail for more, too.
 #define PIXEL_LIMIT (INT64_C(1) << 28)
 
 typedef struct raster {
     unsigned char *pixels;
     int width, height;
-    glyphs *fonts; /* of what the bitmap font lacks; NULL: none */
+    glyphs *fonts; // for code points outside the bitmap font; NULL: none
 } raster;
 
-/* Where a glyph's own dots go. */
+// The place of a glyph's dots on the raster.
 typedef struct turned {
     raster *to;
     int x, y;
@@ -104,7 +106,7 @@ static void raster_dot(raster *r, int x, int y) {
         r->pixels[(size_t)y * (size_t)r->width + (size_t)x] = COLOUR_INK;
 }
 
-/* Above the bitmap font's top: the marks over a capital letter. */
+// Above the bitmap font's top, for the marks over capital letters.
 #define LEAST_ROW (-4)
 
 static void turned_dot(void *state, int column, int row) {
@@ -117,7 +119,7 @@ static void raster_glyph(raster *r, int x, int y, uint32_t code_point, bool up) 
     turned t = {r, x, y, up};
     const int columns = label_columns(code_point), width = (columns ? columns : 1) * TEXT_ADVANCE;
     if (code_point > 0x7e && glyph_draw(r->fonts, code_point, width, 14, turned_dot, &t)) return;
-    if (!columns) return; /* a mark over nothing */
+    if (!columns) return; // a combining mark without a glyph is not drawn
     for (int row = 0; row < 2 * FONT_ROWS; row++)
         for (int column = 0; column < 2 * FONT_COLUMNS; column++)
             if (font_dot_double(code_point, column, row)) turned_dot(&t, column, row);
@@ -125,11 +127,13 @@ static void raster_glyph(raster *r, int x, int y, uint32_t code_point, bool up) 
 
 static void raster_text(void *state, int x, int y, const label *text, text_anchor anchor) {
     const int length = label_width(text) * TEXT_ADVANCE;
-    /* Letters have seven rows above the base line and two below, so their middle is above the glyph's. */
+    // Letters have seven rows above the base line and two below: their middle is above the glyph's
+    // middle.
     int across = 7, next = 0;
     for (int k = 0; k < text->length; k++) {
         const int columns = label_columns(text->code_points[k]);
-        const int along = columns ? next : next - TEXT_ADVANCE; /* a mark goes over what is before it */
+        // A combining mark goes over the previous letter.
+        const int along = columns ? next : next - TEXT_ADVANCE;
         next += columns * TEXT_ADVANCE;
         if (anchor == TEXT_UP)
             raster_glyph(state, x - across, y + length - 1 - along, text->code_points[k], true);
@@ -179,7 +183,7 @@ bool picture_png(const picture *p, const char *path, reason why) {
 
 bool picture_png(const picture *p, const char *path, reason why) {
     (void)p;
-    return refuse(why, "%s: built without libpng; .svg and - for the terminal are there", path);
+    return refuse(why, "%s: built without libpng; .svg and - for the terminal are available", path);
 }
 
 #endif
@@ -197,7 +201,7 @@ bool picture_out_accepts(const char *path) {
     return picture_out_is_terminal(path) || has_suffix(path, ".png") || has_suffix(path, ".svg");
 }
 
-/* As wide as the terminal that it goes to, else as a page; COLUMNS has the last word. */
+// The width to draw in: $COLUMNS, else the terminal's width, else 80.
 static int terminal_columns(void) {
     const char *given = getenv("COLUMNS");
     char why[256];

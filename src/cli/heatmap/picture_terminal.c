@@ -1,4 +1,5 @@
-/* The terminal back end: shades or colours in a fixed-width grid, a panel under another. Called by heatmap.c. */
+// picture_terminal.c: the terminal back end: shades or colours in a grid of fixed width, one panel
+// below another. Used by heatmap.c.
 #include "cli/heatmap/picture.h"
 
 #include <math.h>
@@ -7,16 +8,16 @@
 #define LABEL_COLUMNS 12
 #define KEY_LABEL_ROWS 10
 
-/* Lower bounds as shares of the scale; below the first the cell is left blank. */
+// Lower bounds as shares of the scale. Below the first bound the cell is blank.
 static const struct {
     double from;
     const char *shade;
 } shades[] = {{0.75, "\u2588"}, {0.5, "\u2593"}, {0.25, "\u2592"}, {0.05, "\u2591"}, {-1, " "}};
 
 typedef struct grid {
-    int keys;  /* keys that share a column */
-    int rows;  /* queries that share a line: characters are twice as high as wide */
-    int width; /* characters of a column, 2 where there is room */
+    int keys;  // keys that share a column
+    int rows;  // queries that share a line: characters are twice as high as wide
+    int width; // characters of a column; 2 if there is room
     bool coloured;
 } grid;
 
@@ -29,7 +30,7 @@ static void put_code_point(FILE *out, uint32_t code_point) {
     (void)fputs(label_utf8(code_point, utf8), out);
 }
 
-/* The nearest of the 6 x 6 x 6 colours of a terminal of 256. */
+// The nearest of the 6 x 6 x 6 colours of a terminal with 256 colours.
 static int terminal_colour(const unsigned char rgb[3]) {
     int index = 16;
     for (int c = 0, weight = 36; c < 3; c++, weight /= 6) index += weight * ((rgb[c] * 5 + 127) / 255);
@@ -51,7 +52,7 @@ static void put_cell(const picture *p, const grid *g, const picture_scale *scale
                       "");
         return;
     }
-    /* Shares of a greatest that is 0 or less tell nothing. */
+    // Without a positive greatest weight, a share means nothing: use the last shade.
     size_t s = scale->greatest > 0 ? 0 : sizeof shades / sizeof *shades - 1;
     if (scale->least > 0 && !scale->logarithmic) share = (double)weight / scale->greatest;
     while (share < shades[s].from) s++;
@@ -67,7 +68,7 @@ static void put_row_label(const picture *p, int row, FILE *out) {
     for (int k = 0; k < shown; k++) put_code_point(out, text.code_points[k]);
 }
 
-/* The keys' labels read downwards, each ending just above its column. */
+// Print the keys' labels downwards, each ending above its column.
 static void put_key_labels(const picture *p, const grid *g, FILE *out) {
     int rows = 1;
     for (int j = 0; j < p->columns; j += g->keys) {
@@ -82,7 +83,7 @@ static void put_key_labels(const picture *p, const grid *g, FILE *out) {
             int k = row - (rows - text.length);
             uint32_t code_point = k < 0 ? ' ' : text.code_points[k];
             int columns = label_columns(code_point);
-            /* A wide character has no place in a narrow column, a combining one none without its base. */
+            // A wide character does not fit a narrow column, and a combining one needs its base.
             if (columns == 0 || columns > g->width) code_point = '?', columns = 1;
             if (code_point == ' ') {
                 pending += g->width;

@@ -1,4 +1,5 @@
-// kinds.c: the table of kinds: which keys each has, and transformers' default of each.
+// kinds.c: the table of model kinds: the keys that each has, with the defaults that transformers
+// uses.
 #include "cli/layer/kinds.h"
 
 static const char *const bert_path[] = {"bert.encoder.layer.%lld.attention", "encoder.layer.%lld.attention",

@@ -1,4 +1,4 @@
-// layer.c: clattn layer: multi-head attention with a model's weights.
+// layer.c: the command `clattn layer`: multi-head attention with a model's weights.
 #include "verification/device/measure.h"
 #include "verification/device/opencl.h"
 #include "verification/words/words.h"
@@ -34,7 +34,7 @@ static const option_row layer_rows[] = {
     {"weights", "FILE", "FILE.safetensors with the layer's tensors", AS_TEXT(layer_run, weights.file)},
     {"names", "SCHEME:PREFIX",
      "how the tensors are named: bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, "
-     "which needs --causal, --rope and --rope-base beside it (--model reads them from config.json)",
+     "which also needs --causal, --rope and --rope-base (--model reads them from config.json)",
      AS_TEXT(layer_run, weights.names)},
     {"model", "DIR",
      "folder with config.json and model.safetensors (or its shards): replaces --weights, --names and the "
@@ -49,25 +49,27 @@ static const option_row layer_rows[] = {
      AS_CALL(take_preset)},
     {"list-presets", NULL, "print the presets with their sources", AS_SWITCH(layer_run, lists)},
     {"wq", "TENSOR",
-     "[H*D, M] query projection: a tensor's name in --weights, or a file; so are the eleven options below",
+     "[H*D, M] query projection: a tensor's name in --weights, or a file, as for all options down to "
+     "--gate-bias",
      AS_TENSOR(LAYER_WQ)},
-    {"wk", "TENSOR", "[Hkv*D, My]", AS_TENSOR(LAYER_WK)},
-    {"wv", "TENSOR", "[Hkv*Dv, My]", AS_TENSOR(LAYER_WV)},
-    {"wo", "TENSOR", "[Mo, H*Dv]", AS_TENSOR(LAYER_WO)},
-    {"bq", "TENSOR", "[H*D]", AS_TENSOR(LAYER_BQ)},
-    {"bk", "TENSOR", "[Hkv*D]", AS_TENSOR(LAYER_BK)},
-    {"bv", "TENSOR", "[Hkv*Dv]", AS_TENSOR(LAYER_BV)},
-    {"bo", "TENSOR", "[Mo]", AS_TENSOR(LAYER_BO)},
-    {"q-norm", "TENSOR", "[D], or [H*D] with --norm width", AS_TENSOR(LAYER_Q_NORM)},
-    {"k-norm", "TENSOR", "[D], or [Hkv*D]", AS_TENSOR(LAYER_K_NORM)},
-    {"gate", "TENSOR", "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid",
+    {"wk", "TENSOR", "[Hkv*D, My] key projection", AS_TENSOR(LAYER_WK)},
+    {"wv", "TENSOR", "[Hkv*Dv, My] value projection", AS_TENSOR(LAYER_WV)},
+    {"wo", "TENSOR", "[Mo, H*Dv] output projection", AS_TENSOR(LAYER_WO)},
+    {"bq", "TENSOR", "[H*D] bias of --wq", AS_TENSOR(LAYER_BQ)},
+    {"bk", "TENSOR", "[Hkv*D] bias of --wk", AS_TENSOR(LAYER_BK)},
+    {"bv", "TENSOR", "[Hkv*Dv] bias of --wv", AS_TENSOR(LAYER_BV)},
+    {"bo", "TENSOR", "[Mo] bias of --wo", AS_TENSOR(LAYER_BO)},
+    {"q-norm", "TENSOR", "[D] weights of q's norm, or [H*D] with --norm width", AS_TENSOR(LAYER_Q_NORM)},
+    {"k-norm", "TENSOR", "[D] weights of k's norm, or [Hkv*D] with --norm width", AS_TENSOR(LAYER_K_NORM)},
+    {"gate", "TENSOR",
+     "gate, [H, M] for each head or [H*Dv, M] for each number: multiplies the heads' result by its sigmoid",
      AS_TENSOR(LAYER_GATE)},
-    {"gate-bias", "TENSOR", "[H] or [H*Dv]", AS_TENSOR(LAYER_GATE_BIAS)},
+    {"gate-bias", "TENSOR", "[H] or [H*Dv] bias of --gate", AS_TENSOR(LAYER_GATE_BIAS)},
     {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width; also --qk-norm",
      AS_CALL(take_norm)},
     {"qk-norm", "MODE", NULL, AS_CALL(take_norm)},
     {"norm-eps", "X", "epsilon of these norms; default 1e-6", AS_CALL(take_epsilon)},
-    {"norm-plus-one", NULL, "the norms' weights are 1 + the file's, as Gemma's",
+    {"norm-plus-one", NULL, "these norms multiply by 1 + the file's weights, as in Gemma",
      AS_SWITCH(layer_run, params.norm_plus_one)},
     {"heads", "H", "query heads", AS_INTEGER(layer_run, params.heads, 1, 65536)},
     {"kv-heads", "N", "key/value heads; default: as --heads",
@@ -79,7 +81,7 @@ static const option_row layer_rows[] = {
      AS_OUTPUT(layer_run, attention_weights)},
     {"weight-type", "TYPE",
      "how matrices of floats are stored on the device: " STORE_TYPES_HELP
-     "; a file that has matrices of 8 or 4 bits with scales beside them needs no word",
+     "; a file with quantised matrices needs no option",
      AS_CHOICE(layer_run, weights.stores.type, store_names)},
     {"weight-group", "N", "how many numbers of a row share a scale: a multiple of 32; default: the whole row",
      AS_INTEGER(layer_run, weights.stores.group, 32, INT32_MAX)},
@@ -97,7 +99,7 @@ static const option_row layer_rows[] = {
      AS_CHOICE(layer_run, dtype, names_types)},
 };
 
-// Loads this rank's rows of x where rows are shared.
+// Load x or y. If ranks share rows, load only this rank's rows of x.
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
     load_place place;
     const bool shared = r->ranks.wanted && !r->weights.share.wanted && a == &r->x_array;
@@ -125,7 +127,7 @@ static int load_inputs(layer_run *r) {
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0) status = expect_load(&r->expect, r->x_array.shape[0]);
     if (status < 0 && r->ragged.kv_file && !r->y)
-        status = tool_wrong("--cu-seqlens-kv: is of y, and --y FILE is not given");
+        status = tool_wrong("--cu-seqlens-kv: has no effect without --y FILE");
     if (status < 0) status = ragged_options_load(&r->ragged, r->y ? r->y_array.shape[0] : -1);
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
     const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;
@@ -135,7 +137,7 @@ static int load_inputs(layer_run *r) {
     return status >= 0 ? status : score_options_load(&r->score, batch, heads);
 }
 
-// Projections and attention together.
+// Operations of the projections and of attention.
 static double layer_flops(const clattn_layer_params *p) {
     const clattn_tensor *y = p->y.rank ? &p->y : &p->x;
     const int64_t kv_heads = p->kv_heads ? p->kv_heads : p->heads;
@@ -156,13 +158,14 @@ static double layer_flops(const clattn_layer_params *p) {
     return 2.0 * (rows * of_rows + kv_rows * of_keys) + report_flops(&a);
 }
 
-// Compile the kernels, and run all once where the time would contain the driver's compiler.
+// Compile the kernels. Run the calls once, untimed, if the driver compiles at a kernel's first
+// launch.
 static clattn_status make_ready(layer_run *r, session *s, double flops, clattn_plan *plan,
                                 uint64_t *ready_ns) {
     compiling *const notice = compiling_begin(s);
     clattn_status done = clattn_layer_plan(s->context, &r->params, plan);
     if (done == CLATTN_OK) done = layer_block_prepare(r, s);
-    clFinish(s->queue); // a failure is that of the run that is timed
+    clFinish(s->queue); // A failure of this untimed run shows again in the timed run.
     *ready_ns = measure_clock_ns();
     if (done == CLATTN_OK && compiling_runs_first(s, flops)) {
         done = layer_block_enqueue(r, s);
@@ -187,7 +190,8 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_status done = make_ready(r, s, flops, &plan, &ready);
     const uint64_t begun = measure_clock_ns();
     r->params.progress = watch_begin(&seen, s->options.quiet, flops);
-    seen.line.all = flops / layer_flops(&r->params); // the layer's share is what is watched
+    // Only the layer itself reports progress: stop its bar at the layer's share.
+    seen.line.all = flops / layer_flops(&r->params);
     if (done == CLATTN_OK) done = layer_block_enqueue(r, s);
     watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);

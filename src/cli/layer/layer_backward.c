@@ -1,7 +1,9 @@
-// layer_backward.c: the gradients of a call of clattn layer: --grad-out and what is asked for with it.
+// layer_backward.c: the gradients of `clattn layer`: --grad-out and the gradients that the user
+// requests with it.
 #include "cli/layer/layer_backward.h"
 
-// One result: its option, its view of the call, what it has the shape and type of, and the option of that.
+// One result: its option, its tensor in the backward call, the input whose shape and type it has,
+// and that input's option.
 #define RESULT(option, field, of, with)                                                                      \
     { option, offsetof(clattn_layer_backward_params, field), offsetof(clattn_layer_params, of), with }
 static const struct {
@@ -30,28 +32,29 @@ static const struct {
 #define ROW(option, n, help)                                                                                 \
     { option, "FILE", help, AS_OUTPUT(layer_gradients, paths[n]) }
 static const option_row rows[] = {
-    {"grad-out", "FILE", "of the output, [B,N,Mo]: gradients of the layer are made of it",
+    {"grad-out", "FILE",
+     "[B,N,Mo] gradient with respect to the output, from which the gradients below are computed",
      AS_TEXT(layer_gradients, out)},
-    ROW("grad-x", 0, "gradient of x, as x; likewise the next thirteen"),
-    ROW("grad-y", 1, "of y"),
-    ROW("grad-wq", 2, "of wq"),
-    ROW("grad-wk", 3, "of wk"),
-    ROW("grad-wv", 4, "of wv"),
-    ROW("grad-wo", 5, "of wo"),
-    ROW("grad-bq", 6, "of bq"),
-    ROW("grad-bk", 7, "of bk"),
-    ROW("grad-bv", 8, "of bv"),
-    ROW("grad-bo", 9, "of bo"),
-    ROW("grad-q-norm", 10, "of the norm of q"),
-    ROW("grad-k-norm", 11, "of the norm of k"),
-    ROW("grad-gate", 12, "of the gate"),
-    ROW("grad-gate-bias", 13, "of its bias"),
-    ROW("grad-bias", 14, "of --bias, as it, f32"),
-    ROW("grad-sinks", 15, "of sinks, [H]"),
-    ROW("grad-alibi", 16, "of ALiBi's slopes, [H]"),
-    ROW("grad-head-scales", 17, "of --head-scales, [H]"),
+    ROW("grad-x", 0, "gradient of x, shaped as x"),
+    ROW("grad-y", 1, "gradient of y"),
+    ROW("grad-wq", 2, "gradient of wq"),
+    ROW("grad-wk", 3, "gradient of wk"),
+    ROW("grad-wv", 4, "gradient of wv"),
+    ROW("grad-wo", 5, "gradient of wo"),
+    ROW("grad-bq", 6, "gradient of bq"),
+    ROW("grad-bk", 7, "gradient of bk"),
+    ROW("grad-bv", 8, "gradient of bv"),
+    ROW("grad-bo", 9, "gradient of bo"),
+    ROW("grad-q-norm", 10, "gradient of the weights of q's norm"),
+    ROW("grad-k-norm", 11, "gradient of the weights of k's norm"),
+    ROW("grad-gate", 12, "gradient of the gate"),
+    ROW("grad-gate-bias", 13, "gradient of the gate's bias"),
+    ROW("grad-bias", 14, "gradient of --bias, f32, shaped as --bias"),
+    ROW("grad-sinks", 15, "gradient of the sinks, [H]"),
+    ROW("grad-alibi", 16, "gradient of ALiBi's slopes, [H]"),
+    ROW("grad-head-scales", 17, "gradient of --head-scales, [H]"),
     {"score-mod-gradient", "EXPR",
-     "derivative of --score-mod by score, where the library has none of its own",
+     "derivative of --score-mod with respect to score, if the library cannot derive it",
      AS_TEXT(layer_gradients, score_mod)},
 };
 
@@ -69,7 +72,8 @@ int layer_gradients_load(layer_run *r) {
                           first ? first : "score-mod-gradient");
     if (!g->out) return -1;
     if (!first) return tool_wrong("--grad-out: has no effect without one of --grad-x, --grad-wq and so on");
-    if (r->ranks.wanted) return tool_wrong("--grad-out: gradients are made on one device: not with --mpi");
+    if (r->ranks.wanted)
+        return tool_wrong("--grad-out: gradients are computed on one device: not with --mpi");
     const int status = tensors_load("grad-out", g->out, 3, &g->out_array);
     return status >= 0 ? status : tensors_store("grad-out", &g->out_array, r->dtype);
 }
@@ -78,7 +82,7 @@ static array_type type_of(clattn_type type) {
     return type == CLATTN_TYPE_F16 ? ARRAY_F16 : type == CLATTN_TYPE_BF16 ? ARRAY_BF16 : ARRAY_F32;
 }
 
-// Dense, of the shape of what the call is given; or a number a head.
+// Create result n, dense with the shape of its input, or with one number for each head.
 static int make_result(layer_run *r, tensors *t, int n, clattn_layer_backward_params *p) {
     array *a = &r->gradients.arrays[n];
     clattn_tensor *view = (clattn_tensor *)((char *)p + results[n].view);

@@ -1,5 +1,6 @@
-// layer_backward.h: the gradients of a call of clattn layer, in this order: check the options and load the file, put all on the device
-// beside forward's, run, write. Each does nothing where there is no --grad-out, and returns -1, else the exit status with a line printed.
+// layer_backward.h: the gradients of `clattn layer`, in calling order: check the options and load
+// the file; upload beside forward's tensors; run; write. Without --grad-out each function does
+// nothing. Each returns -1, or prints a line and returns the exit status.
 #ifndef CLATTN_TOOL_LAYER_LAYER_BACKWARD_H
 #define CLATTN_TOOL_LAYER_LAYER_BACKWARD_H
 #include "cli/layer/layer.h"

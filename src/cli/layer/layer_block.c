@@ -1,5 +1,5 @@
-// layer_block.c: clattn layer --block: the norms, the residuals and the feed-forward network ("MLP") around a layer. What lies between
-// two calls has x's type.
+// layer_block.c: `clattn layer --block`: the norms, the residuals and the feed-forward network
+// (MLP) around a layer. Tensors between two calls have x's type.
 #include "cli/layer/layer_block.h"
 
 #include "cli/files/formats.h"
@@ -7,7 +7,7 @@
 int layer_block_check(const layer_run *r) {
     if (!r->block.wanted) return -1;
     if (!r->model_folder)
-        return tool_wrong("--block: needs --model DIR, whose config.json tells of norms and activation");
+        return tool_wrong("--block: needs --model DIR, whose config.json has norms and activation");
     if (r->gradients.out) return tool_wrong("--block: has no gradients: leave out --grad-out, or --block");
     if (r->ranks.wanted) return tool_wrong("--block: is run on one device: leave out --mpi, or --block");
     return -1;
@@ -17,7 +17,8 @@ static bool is_norm(int i) {
     return i < BLOCK_GATE;
 }
 
-// The name of a tensor, which the weights may call gamma and beta where others say weight and bias. Whether it is there.
+// Find a tensor's name. The weights may use gamma and beta for weight and bias. Returns false if
+// there is no such tensor.
 static bool find_name(const layer_run *r, char **names, size_t count, int i, bool bias, char name[256]) {
     static const char *const endings[2][2] = {{"gamma", "weight"}, {"beta", "bias"}};
     const char *begin = strchr(r->model.names, ':') + 1, *end = strrchr(begin, '.');
@@ -46,8 +47,7 @@ static int check_array(const layer_run *r, const char *name, int i, bool bias) {
     if (a->type > ARRAY_BF16 && (bias || r->block.scales[i].type == CLATTN_TYPE_F32))
         return tool_wrong("--block: %s holds %s: f32, f16 or bf16 is needed", name, array_type_name(a->type));
     array_shape_text(a, is), array_shape_text(&wanted, must);
-    return !strcmp(is, must) ? -1
-                             : tool_wrong("--block: %s is %s, and config.json tells of %s", name, is, must);
+    return !strcmp(is, must) ? -1 : tool_wrong("--block: %s is %s, but config.json needs %s", name, is, must);
 }
 
 static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) {
@@ -56,7 +56,7 @@ static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) 
     const bool there = find_name(r, names, count, i, bias, name);
     const bool wanted = !bias || (is_norm(i) ? kind->norm == CLATTN_NORM_KIND_LAYER : r->model.mlp_bias);
     if (!wanted && !there) return -1;
-    if (!wanted) return tool_wrong("--block: the weights have %s, of which config.json does not tell", name);
+    if (!wanted) return tool_wrong("--block: the weights have %s, which config.json does not have", name);
     array *a = &r->block.arrays[i][bias];
     matrix_scales *scales = &r->block.scales[i];
     const bool matrix = !is_norm(i) && !bias;
@@ -65,9 +65,12 @@ static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) 
     if (status < 0) status = check_array(r, name, i, bias);
     if (status >= 0 || !matrix) return status;
     if (kind->is & BLOCK_TURNED)
-        status = scales->type == CLATTN_TYPE_F32
-                     ? layer_weights_turn(a)
-                     : tool_wrong("--block: %s has scales, and matrices of this model are [in, out]", name);
+        status =
+            scales->type == CLATTN_TYPE_F32
+                ? layer_weights_turn(a)
+                : tool_wrong(
+                      "--block: %s has scales, which are unsupported for this model's [in, out] matrices",
+                      name);
     return status < 0 ? layer_stored_convert(&r->weights, name, a, scales) : status;
 }
 
@@ -84,7 +87,7 @@ int layer_block_load(layer_run *r) {
     return status;
 }
 
-// A tensor of x's type and rows that is left unset.
+// Allocate a tensor [B, N, width] of x's type, with undefined contents.
 static int make_rows(const layer_run *r, tensors *t, int64_t width, clattn_tensor *view) {
     array rows = {
         .type = r->x_array.type, .rank = 3, .shape = {r->x_array.shape[0], r->x_array.shape[1], width}};
@@ -93,7 +96,7 @@ static int make_rows(const layer_run *r, tensors *t, int64_t width, clattn_tenso
     return tensors_upload(t, &rows, view);
 }
 
-// The second half of a tensor's rows.
+// Split a tensor: the first `rows` rows are gate, the second half is up.
 static void halve(clattn_tensor *gate, clattn_tensor *up, int64_t rows) {
     *up = *gate;
     if (gate->rank) gate->shape[0] = up->shape[0] = rows, up->offset = rows * gate->stride[0];
@@ -117,7 +120,7 @@ static int upload(layer_run *r, tensors *t) {
     return status;
 }
 
-// out = norm(x), or norm(x + residual); with `sum` that sum is stored.
+// Append out = norm(x), or out = norm(x + residual). With `sum`, x + residual is stored there.
 static void add_norm(layer_run *r, int i, const clattn_tensor *x, const clattn_tensor *residual,
                      const clattn_tensor *sum, const clattn_tensor *out) {
     layer_block *b = &r->block;
@@ -130,7 +133,8 @@ static void add_norm(layer_run *r, int i, const clattn_tensor *x, const clattn_t
     b->steps[b->count++] = (block_step){.what = STEP_NORM, .norm = p};
 }
 
-// sum = x + residual. No call of the library does that alone: a norm without weights does, whose own result in `lost` is not read.
+// Append sum = x + residual. The library has no call for a sum alone: use a norm without weights
+// and ignore its result, written to `lost`.
 static void add_sum(layer_run *r, const clattn_tensor *x, const clattn_tensor *residual,
                     const clattn_tensor *sum, const clattn_tensor *lost) {
     layer_block *b = &r->block;
@@ -157,7 +161,8 @@ static void add_linear(layer_run *r, int i, const clattn_tensor *x, const clattn
     b->steps[b->count++] = (block_step){.what = STEP_LINEAR, .linear = p};
 }
 
-// `in` holds what a half reads, `h` what the first half gives and, once x is added, the stream between the two.
+// Append the steps of the block's form. `in` holds the input of a half. `h` holds the first half's
+// result, and after x is added the residual stream.
 static void add_steps(layer_run *r, const clattn_tensor *in, const clattn_tensor *h,
                       const clattn_tensor *wide) {
     const clattn_tensor x = r->params.x, out = r->params.out;
@@ -206,7 +211,7 @@ double layer_block_flops(const layer_run *r) {
     return flops;
 }
 
-// A norm has no call that prepares it: it is done once, on what its tensors happen to hold.
+// A norm has no prepare function, so it is enqueued once. The tensors' contents do not matter.
 clattn_status layer_block_prepare(layer_run *r, session *s) {
     clattn_status done = CLATTN_OK;
     for (int n = 0; n < r->block.count && done == CLATTN_OK; n++) {

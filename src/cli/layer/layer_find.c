@@ -1,4 +1,4 @@
-// layer_find.c: where a layer's tensors are: in one file, or in the shards of a model's folder.
+// layer_find.c: find a layer's tensors in one file or in the shards of a model's folder.
 #include "cli/layer/layer_weights.h"
 
 bool layer_weights_have(const layer_weights *w, char **names, size_t count, const char *name) {
@@ -8,19 +8,20 @@ bool layer_weights_have(const layer_weights *w, char **names, size_t count, cons
     return false;
 }
 
-// Whether it names a file of the folder itself on every system: no path, drive or stream. A link of that name is followed.
+// True if the name is that of a file in the folder itself on every system: no path, drive or
+// stream. Links are followed.
 static bool is_plain(const char *shard) {
     bool good = *shard && !strpbrk(shard, "/\\:") && strcmp(shard, ".") && strcmp(shard, "..");
     for (const char *at = shard; *at && good;) good = printable_next(&at) != PRINTABLE_NONE;
     return good;
 }
 
-// The file that holds a tensor, of a model in shards one whose name is plain. Prints a line where not.
+// Find the file that has a tensor. A shard's name must be plain. Prints a line on failure.
 static int find_file(const layer_weights *w, const char *name, char path[1024]) {
     const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
     if (!shard) return tool_wrong("--model: no shard holds %s", name);
     if (w->shards && !is_plain(shard))
-        return tool_wrong("--model: shard '%s': is no plain name of a file in the folder", shard);
+        return tool_wrong("--model: shard '%s': is not a plain name of a file in the folder", shard);
     const int length =
         snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
     return length > 0 && length < 1024 ? -1 : tool_wrong("--weights: the path is too long");

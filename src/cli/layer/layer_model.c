@@ -1,10 +1,10 @@
-// layer_model.c: how a layer attends: by options, by a model's config.json, or by a preset; what none of them tells, or two of
-// them do, is refused.
+// layer_model.c: a layer's parameters from options, from a model's config.json or from a preset.
+// Missing and contradictory parameters are errors.
 #include <ctype.h>
 
 #include "cli/layer/layer.h"
 
-// --model and --preset say all that names of tensors do not; beside them such options would be without effect, or fight.
+// Reject options that --model or --preset already determine.
 static int check_told(const layer_run *r, const char *by) {
     const score_options *s = &r->score;
     const struct {
@@ -27,7 +27,7 @@ static int check_told(const layer_run *r, const char *by) {
                 {r->weights.given[LAYER_GATE], "gate"},
                 {r->y, "y"}};
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        if (told[i].given) return tool_wrong("--%s: is not for --%s tells it", told[i].name, by);
+        if (told[i].given) return tool_wrong("--%s: is not for --%s sets it", told[i].name, by);
     return -1;
 }
 
@@ -35,16 +35,16 @@ static int check_model_options(const layer_run *r) {
     const layer_weights *w = &r->weights;
     const int status = check_told(r, "model, whose config.json");
     if (status >= 0) return status;
-    if (r->preset) return tool_wrong("--preset: is not for --model, whose config.json tells it");
+    if (r->preset) return tool_wrong("--preset: is not for --model, whose config.json sets it");
     if (w->file || w->names)
-        return tool_wrong("--%s: is not for --model, whose tensors are taken", w->file ? "weights" : "names");
+        return tool_wrong("--%s: is not for --model, which names all tensors", w->file ? "weights" : "names");
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i])
-            return tool_wrong("--%s: is not for --model, whose tensors are taken", layer_tensor_options[i]);
+            return tool_wrong("--%s: is not for --model, which names all tensors", layer_tensor_options[i]);
     return r->layer >= 0 ? -1 : tool_wrong("--model: needs --layer N");
 }
 
-// A norm, its weights and its numbers; a gate.
+// Check the options of norm and gate.
 static int check_heads_options(const layer_run *r) {
     const layer_weights *w = &r->weights;
     const char *alone = w->given[LAYER_Q_NORM]           ? "q-norm"
@@ -59,7 +59,8 @@ static int check_heads_options(const layer_run *r) {
     return -1;
 }
 
-// Without a model: what would be without effect, or silently another model's.
+// Without --model, reject options without effect. With llama names, require the options that differ
+// between such models.
 static int check_options(const layer_run *r) {
     const rope_options *rope = &r->rope;
     if (r->layer >= 0) return tool_wrong("--layer: is for --model DIR");
@@ -73,18 +74,18 @@ static int check_options(const layer_run *r) {
                                                                        : NULL;
     return missing
                ? tool_wrong(
-                     "--names llama: needs --%s, which names do not tell: usual is --causal top-left --rope "
-                     "half --rope-base with rope_theta of config.json; --model DIR --layer N reads it",
+                     "--names llama: needs --%s, which names do not determine: usual is --causal top-left "
+                     "--rope half --rope-base with rope_theta of config.json; --model DIR --layer N reads it",
                      missing)
                : -1;
 }
 
-// As if each had been said by an option.
+// Copy the model's parameters to the places that the options fill.
 static void take_model(layer_run *r) {
     const model *m = &r->model;
     clattn_score *s = &r->score.score;
     r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
-    // Sections are the caller's; what else of RoPE is said is refused above.
+    // Only the sections come from options; check_told has rejected all other RoPE options.
     clattn_rope rope = m->rope;
     memcpy(rope.sections, r->rope.rope.sections, sizeof rope.sections);
     rope.sections_interleaved = r->rope.rope.sections_interleaved;
@@ -133,28 +134,29 @@ static int load_preset(layer_run *r) {
     return -1;
 }
 
-// Checks what must be there beside the projections.
+// Check sinks, norms and biases against the model.
 static int check_more(const layer_run *r, const char *by) {
     const model *m = &r->model;
     const bool *present = r->weights.present;
     const bool norms = m->norm != CLATTN_NORM_NONE,
                sinks = present[LAYER_SINKS] || r->score.file[SCORE_SINKS];
     if (present[LAYER_SINKS] && r->score.file[SCORE_SINKS])
-        return tool_wrong("--sinks: the weights have them");
+        return tool_wrong("--sinks: the weights have sinks already");
     if (m->sinks != sinks)
-        return tool_wrong("--%s: tells of %s sinks, and there are %s", by, m->sinks ? "learned" : "no",
-                          sinks ? "some" : "none: --sinks FILE gives them");
+        return tool_wrong("--%s: needs %s sinks, but there are %s", by, m->sinks ? "learned" : "no",
+                          sinks ? "some" : "none: --sinks FILE adds them");
     for (int i = LAYER_Q_NORM; i <= LAYER_K_NORM; i++)
         if (present[i] != norms)
-            return tool_wrong("--%s: tells of %s %s, and there is %s", by, norms ? "a" : "no",
+            return tool_wrong("--%s: needs %s %s, but there is %s", by, norms ? "a" : "no",
                               layer_tensor_options[i], norms ? "none" : "one");
-    if (m->out_bias && !present[LAYER_BO]) return tool_wrong("--%s: tells of a bo, and there is none", by);
+    if (m->out_bias && !present[LAYER_BO]) return tool_wrong("--%s: needs a bo, but there is none", by);
     if (r->model_folder && !m->out_bias && present[LAYER_BO])
-        return tool_wrong("--model: tells of no bo, and there is one");
+        return tool_wrong("--model: needs no bo, but there is one");
     return -1;
 }
 
-// Sizes that config.json leaves out are those of the weights, where these do not have the kind's default.
+// If config.json leaves out head size or KV heads and the weights differ from the kind's default,
+// use the weights' sizes.
 static int fit_sizes(layer_run *r) {
     model *m = &r->model;
     const int64_t q = r->weights.arrays[LAYER_WQ].shape[0], k = r->weights.arrays[LAYER_WK].shape[0];
@@ -168,7 +170,7 @@ static int fit_sizes(layer_run *r) {
         m->heads);
 }
 
-// Whether the weights are those that config.json, or the preset, tells of.
+// Check the shapes of the weights against config.json or the preset.
 static int check_model(const layer_run *r) {
     const model *m = &r->model;
     const array *a = r->weights.arrays;
@@ -179,23 +181,23 @@ static int check_model(const layer_run *r) {
                                   {m->width, m->heads * m->head_dim_v}};
     const int64_t rows = wanted[LAYER_WQ][0] + wanted[LAYER_WK][0] + wanted[LAYER_WV][0];
     if (r->weights.packed && (a[LAYER_WQ].shape[0] != rows || (m->width && a[LAYER_WQ].shape[1] != m->width)))
-        return tool_wrong("--%s: q, k and v are [%lld, %lld], and %s tells of [%lld, %d]", by,
+        return tool_wrong("--%s: q, k and v are [%lld, %lld], but %s needs [%lld, %d]", by,
                           (long long)a[LAYER_WQ].shape[0], (long long)a[LAYER_WQ].shape[1], source,
                           (long long)rows, m->width);
     for (int i = r->weights.packed ? LAYER_WO : LAYER_WQ; i <= LAYER_WO; i++)
         for (int axis = 0; axis < 2; axis++)
             if (wanted[i][axis] && a[i].shape[axis] != wanted[i][axis])
-                return tool_wrong("--%s: %s is [%lld, %lld], and %s tells of [%lld, %lld]", by,
+                return tool_wrong("--%s: %s is [%lld, %lld], but %s needs [%lld, %lld]", by,
                                   layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
                                   source, (long long)wanted[i][0], (long long)wanted[i][1]);
     for (int i = LAYER_BQ; i <= (r->weights.packed ? LAYER_BQ : LAYER_BV) && m->bias >= 0; i++)
         if (r->weights.present[i] != (m->bias == 1))
-            return tool_wrong("--%s: %s tells of %s %s, and the weights have %s", by, source,
+            return tool_wrong("--%s: %s needs %s %s, but the weights have %s", by, source,
                               m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
     return check_more(r, by);
 }
 
-// Whether an expression names its head, which on a rank is counted from its own first.
+// True if an expression uses the head number h, which on a rank counts from the rank's first head.
 static bool names_head(const char *text) {
     for (const char *at = text; text && *at; at++) {
         const bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '.');
@@ -204,7 +206,7 @@ static bool names_head(const char *text) {
     return false;
 }
 
-// Deals this rank its heads, once all are known.
+// Assign this rank its heads, once the counts are known.
 static int layer_shared_deal(layer_run *r) {
     clattn_layer_params *p = &r->params;
     const clattn_score *s = &r->score.score;
@@ -213,7 +215,7 @@ static int layer_shared_deal(layer_run *r) {
                        : s->dropout != 0                                     ? "--dropout"
                        : names_head(s->score_mod) || names_head(s->mask_mod) ? "an expression of h"
                                                                              : NULL;
-    if (what) return tool_wrong("%s: is not built for --mpi-way heads, which are shared", what);
+    if (what) return tool_wrong("%s: is unsupported with --mpi-way heads, which partitions heads", what);
     layer_share *share = &r->weights.share;
     const int status = layer_share_heads(share, r->ranks.rank, r->ranks.count, p->heads,
                                          p->kv_heads ? p->kv_heads : p->heads);
@@ -223,15 +225,15 @@ static int layer_shared_deal(layer_run *r) {
     return -1;
 }
 
-// Refuses options that --mpi does not take.
+// Reject options that --mpi does not support.
 int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
     if (r->ranks.wanted && r->weights.stores.type >= 0)
-        return tool_wrong("--weight-type: is not built for --mpi");
+        return tool_wrong("--weight-type: is unsupported with --mpi");
     if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
-        return tool_wrong("--mpi-way decode: is of attend");
+        return tool_wrong("--mpi-way decode: works with attend only");
     if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
-        return tool_wrong("--%s: is not built for --mpi; attend --mpi takes it",
+        return tool_wrong("--%s: is unsupported with layer --mpi; attend --mpi supports it",
                           r->kv.past_k || r->kv.past_v ? "past-k" : "prefix-k");
     return -1;
 }
@@ -249,8 +251,8 @@ int layer_model_load(layer_run *r) {
     if (status < 0) status = layer_weights_load(w);
     for (int i = 0; i < LAYER_BQ && status < 0 && r->ranks.wanted; i++)
         if (w->scales[i].type != CLATTN_TYPE_F32)
-            status =
-                tool_wrong("--weights: %s has scales, which is not built for --mpi", layer_tensor_options[i]);
+            status = tool_wrong("--weights: %s has scales, which are unsupported with --mpi",
+                                layer_tensor_options[i]);
     if (status < 0 && r->model_folder) status = fit_sizes(r);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])
@@ -263,7 +265,7 @@ static int32_t greatest(const int32_t *x, int64_t count, int32_t least) {
     return least;
 }
 
-// One more than the greatest position.
+// The sequence's length: one more than the greatest position.
 static int64_t length_of(const layer_run *r) {
     int64_t rows = r->rows.whole ? r->rows.whole : r->x_array.shape[1];
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);

@@ -1,13 +1,13 @@
-// layer_ranks.c: clattn layer --mpi: by rows, of which each rank has some and all weights, or by heads, of which each has some and so
-// their part of the weights, and all rows.
+// layer_ranks.c: `clattn layer --mpi`. By rows: each rank has some rows and all weights. By heads:
+// each rank has all rows and some heads with their part of the weights.
 #include "cli/layer/layer.h"
 
-// Keeps this rank's numbers of those that are one a head in files.
+// Advance the arrays that have one number for each head to this rank's first head.
 static void keep_heads(layer_run *r) {
     clattn_score *s = &r->score.score;
     const int64_t first = r->weights.share.first;
-    const float *const sinks =
-        r->score.file[SCORE_SINKS] ? NULL : s->sinks; // of the weights, which are this rank's
+    // Already only this rank's heads.
+    const float *const sinks = r->score.file[SCORE_SINKS] ? NULL : s->sinks;
 #define OPTION_HEADS(field, flag, differs, apart)                                                            \
     if (s->field) s->field += first;
 #include "tables/score.def"
@@ -32,7 +32,7 @@ static int run(layer_run *r, session *s, tensors *t, const ranks_rows *heads) {
     if (status < 0) status = session_read(s, r->params.out.buffer, r->out_array.data, r->out_array.bytes);
     if (status < 0 && r->attention_weights)
         status = session_read(s, r->params.weights.buffer, r->weights_array.data, r->weights_array.bytes);
-    if (status < 0 && heads) { // all have all of it
+    if (status < 0 && heads) { // every rank has the whole result
         ranks_share(&r->ranks, r->whole.shape[1], &r->rows);
         status = ranks_keep(&r->rows, 1, &r->out_array);
     }

@@ -12,7 +12,8 @@ static int wrong_key(const squares *all, const char *key, const json_t *value, c
     return status;
 }
 
-// A whole number from 1 to `most`, or SQUARE_ALL from -1. Where it is absent or null, *x stays.
+// Read a whole number from 1 to `most`; -1 means SQUARE_ALL if `most` is SQUARE_ALL. An absent or
+// null key leaves *x.
 static int read_whole(const squares *all, const json_t *object, const char *key, int64_t most, int64_t *x) {
     const json_t *value = json_object_get(object, key);
     const int64_t number = json_integer_value(value);
@@ -25,7 +26,7 @@ static int read_whole(const squares *all, const json_t *object, const char *key,
     return -1;
 }
 
-// [rows, columns], or "rowsxcolumns" as old files have it.
+// Read [rows, columns], or "rowsxcolumns" of old files.
 static int read_square(const squares *all, const json_t *object, const char *key, square *s) {
     const json_t *value = json_object_get(object, key);
     const char *text = json_string_value(value);
@@ -40,7 +41,8 @@ static int read_square(const squares *all, const json_t *object, const char *key
     return -1;
 }
 
-// Adds what one object says: quantization_config itself, or `weights` of one of its groups, which counts though it says nothing.
+// Append the square that one object describes: quantization_config itself, or `weights` of one of
+// its groups. A group is appended even if it states nothing.
 static int add_square(squares *all, const json_t *object, bool group) {
     const char *way = json_string_value(json_object_get(object, "strategy")),
                *type = json_string_value(json_object_get(object, "type"));
@@ -59,7 +61,7 @@ static int add_square(squares *all, const json_t *object, bool group) {
     return status;
 }
 
-// The path of config.json, and its object; NULL where there is none.
+// Read config.json and set its path. *config stays NULL if there is no such file.
 static int read_config(const layer_weights *w, squares *all, json_t **config) {
     static const char name[] = "config.json";
     const char *from = w->folder ? w->folder : w->file ? w->file : "";
@@ -81,7 +83,8 @@ int squares_read(const layer_weights *w, squares *all) {
     const char *key;
     *all = (squares){0};
     int status = read_config(w, all, &root);
-    // compressed-tensors' first files say compression_config, or have an object of the same name inside.
+    // The first files of compressed-tensors call it compression_config, or nest an object of the
+    // same name.
     const json_t *config = json_object_get(root, "quantization_config"), *inner;
     if (!config) config = json_object_get(root, "compression_config");
     while ((inner = json_object_get(config, "quantization_config"))) config = inner;
@@ -106,8 +109,9 @@ static bool fits(const array *a, const square *s, int64_t rows, int64_t columns)
     return rows == square_parts(a->shape[0], s->rows) && columns == square_parts(a->shape[1], s->columns);
 }
 
-// From the counts of scales alone. Groups of a row divide it. Squares have 128 rows and columns, as float8 has in all published models, or
-// another power of two that divides the columns. Two powers fit the same counts only where one square covers the whole axis.
+// Guess the square from the number of scales. A group of a row divides the row. A square has 128
+// rows and columns, as in all published float8 models, or another power of two that divides the
+// columns. Two powers fit only if one covers a whole axis.
 static bool guess(const array *a, int64_t rows, int64_t columns, square *s) {
     const int64_t each = columns > 0 && a->shape[1] % columns == 0 ? a->shape[1] / columns : 0;
     *s = (square){.rows = SQUARE_ALL, .columns = SQUARE_ALL};
@@ -140,8 +144,8 @@ static int wrong_scales(const squares *all, const array *a, int bits, const char
             append_square(list, sizeof list, a, &all->list[n], "config.json's ");
     if (!*list) append_square(list, sizeof list, a, &(square){.rows = 128, .columns = 128}, "");
     return tool_wrong(
-        "--weights: %s: is of type %s and shape %s: needed is one in all, one a row, one of each "
-        "group of a row or of each square, scales as floats; the matrix is [%lld, %lld], of which%s",
+        "--weights: %s: is of type %s and shape %s: float scales are needed, one in all, for each row, for "
+        "each group of a row, or for each square; the matrix is [%lld, %lld], of which%s",
         name, array_type_name(scale->type), array_shape_text(scale, shape), (long long)a->shape[0],
         (long long)a->shape[1], list);
 }
@@ -152,7 +156,7 @@ int squares_find(const squares *all, const array *a, int bits, const char *name,
     bool said = false, open = false, found = false, two = false;
     *s = (square){.rows = SQUARE_ALL, .columns = SQUARE_ALL};
     if (scale->type > ARRAY_BF16 || scale->rank > 2) return wrong_scales(all, a, bits, name, scale);
-    if (scale->rank < 2 && rows == 1) return -1; // by its shape, one for all
+    if (scale->rank < 2 && rows == 1) return -1; // a single number is for the whole matrix
     for (int n = 0; n < all->count; n++) {
         const square *next = &all->list[n];
         if (!is_of(next, bits)) continue;

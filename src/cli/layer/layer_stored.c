@@ -1,18 +1,19 @@
-// layer_stored.c: matrices of 8 and 4 bits: those of files that have scales beside them, and those that --weight-type makes. Names and
-// layouts of files are those of compressed-tensors (github.com/vllm-project/compressed-tensors), which llm-compressor and transformers
-// write, and of DeepSeek's float8 with a scale a square of numbers (transformers, "fine-grained FP8").
+// layer_stored.c: matrices of 8 and 4 bits: from files with scales, or quantised by --weight-type.
+// Two formats are read: compressed-tensors (github.com/vllm-project/compressed-tensors), written by
+// llm-compressor and transformers; and DeepSeek's float8 with one scale for each square
+// (transformers, "fine-grained FP8").
 #include "verification/reference/storage.h"
 #include "cli/layer/layer_squares.h"
 
-// A matrix of a file, the names in the file, and the squares of numbers that have one scale.
+// A matrix of a file, the names in the file, and the squares that share a scale.
 typedef struct stored_file {
     const layer_weights *w;
     const char *name;
     char **names;
     size_t count;
-    char *other;     // the last name that was asked for
-    squares squares; // that config.json names
-    int bits;        // of the matrix's packed numbers; 0: it is not packed
+    char *other;     // the companion tensor's name that was looked up last
+    squares squares; // from config.json
+    int bits;        // of the matrix's packed numbers; 0: not packed
 } stored_file;
 
 static bool has(stored_file *f, const char *ending) {
@@ -20,7 +21,8 @@ static bool has(stored_file *f, const char *ending) {
     return layer_weights_have(f->w, f->names, f->count, f->other);
 }
 
-// Numbers of so many bits from 32-bit words, the lowest bits first, along axis 1 or, of zero points, axis 0; less `offset`.
+// Unpack numbers of `bits` bits from 32-bit words, lowest bits first, and subtract `offset`. The
+// packed axis is 1, or 0 for zero points.
 static int unpack_words(const char *name, int axis, int64_t size, int bits, int offset, array *a) {
     const int64_t each = 32 / bits, rows = axis ? a->shape[0] : size, columns = axis ? size : a->shape[1];
     array to = {0};
@@ -41,12 +43,13 @@ static int unpack_words(const char *name, int axis, int64_t size, int bits, int 
     return -1;
 }
 
-// Whether so many words hold the numbers. A word holds whole numbers in old files. In new ones, widths other than 4 and 8 have no gaps.
+// True if `words` words hold `size` numbers. In old files no number crosses a word. In new files,
+// widths other than 4 and 8 are packed without gaps.
 static bool holds(int64_t words, int64_t size, int bits) {
     return words == square_parts(size, 32 / bits) || words == size / 32 * bits + (size % 32 * bits + 31) / 32;
 }
 
-// The bits of a packed number: those of config.json that fit the count of words, else 4 or 8.
+// The bits of a packed number: those in config.json that fit the number of words, else 4 or 8.
 static int find_bits(stored_file *f, int64_t size, int64_t words) {
     int said = 0, other = 0, good = 0;
     for (int n = 0; n < f->squares.count; n++) {
@@ -71,8 +74,8 @@ static int find_bits(stored_file *f, int64_t size, int64_t words) {
         (long long)words);
 }
 
-// NAME_packed and NAME_shape: numbers of 4 or 8 bits, more by half of their range. Zero points, of numbers as they are packed, make u4 of
-// those of 4 bits.
+// Read NAME_packed and NAME_shape. The numbers have 4 or 8 bits and an offset of half their range.
+// Numbers of 4 bits with zero points become u4, because the zero points have the same offset.
 static int read_packed(stored_file *f, array *a, matrix_scales *s) {
     array shape = {0};
     char text[128];
@@ -100,7 +103,8 @@ static int64_t common_divisor(int64_t x, int64_t y) {
     return y ? common_divisor(y, x % y) : x;
 }
 
-// Makes [rows], or [rows, groups] with equal groups: the last square may be narrower, so a group may be a part of a square.
+// Expand scales to [rows], or to [rows, groups] with equal groups. The last square may be narrower,
+// so a group may be a part of a square.
 static int spread(const stored_file *f, const array *a, array *scale) {
     const int64_t rows = a->shape[0], size = a->shape[1];
     square s;
@@ -122,7 +126,8 @@ static int spread(const stored_file *f, const array *a, array *scale) {
     return -1;
 }
 
-// Zero points as numbers of the scales' type and shape. Unpacked ones are signed: u4 numbers are larger by 8.
+// Read zero points as numbers of the scales' type and shape. Unpacked zero points are signed, and
+// u4 needs 8 more.
 static int read_zeros(stored_file *f, const array *a, matrix_scales *s, int bits) {
     array read = {0};
     float *values = NULL;
@@ -150,7 +155,8 @@ static int read_zeros(stored_file *f, const array *a, matrix_scales *s, int bits
     return status;
 }
 
-// Replaces a matrix that the library does not multiply as it is: groups are no multiple of 32, or a row of 4 bits ends within a byte.
+// Convert a matrix to float32 if the library cannot multiply it: its group is no multiple of 32, or
+// a 4-bit row ends within a byte.
 static int to_floats(array *a, matrix_scales *s) {
     float *values = NULL, *scale = NULL, *zero = NULL;
     array floats = {0};
@@ -174,8 +180,7 @@ static int read_scales(stored_file *f, array *a, matrix_scales *s, int bits) {
         return tool_wrong("--weights: %s: has no numbers: its shape is %s", f->name,
                           array_shape_text(a, text));
     if (has(f, "_g_idx"))
-        return tool_wrong("--weights: %s: groups of numbers in another order than theirs are not built",
-                          f->other);
+        return tool_wrong("--weights: %s: groups of numbers in another order are unsupported", f->other);
     if (!has(f, "_scale") && !has(f, "_scale_inv"))
         return tool_wrong("--weights: %s: is of %s, and the file has no %s_scale", f->name,
                           clattn_type_name(s->type), f->name);
@@ -218,12 +223,11 @@ int layer_stored_read(const layer_weights *w, const char *name, array *a, matrix
 int layer_stored_convert(const layer_weights *w, const char *option, array *a, const matrix_scales *s) {
     if (w->stores.type < 0) return -1;
     if (s->type != CLATTN_TYPE_F32)
-        return tool_wrong("--weight-type: %s is of %s in the file already", option,
-                          clattn_type_name(s->type));
+        return tool_wrong("--weight-type: %s already is %s in the file", option, clattn_type_name(s->type));
     return tensors_store(option, a, w->store.type == CLATTN_TYPE_F32 ? w->stores.type : 0);
 }
 
-// Two numbers of four bits a byte.
+// Pack two 4-bit numbers into each byte.
 static int pack(const array *a, clattn_type type, array *bytes) {
     const int64_t shape[2] = {a->shape[0], a->shape[1] / 2};
     const int8_t *from = a->data;
@@ -233,7 +237,7 @@ static int pack(const array *a, clattn_type type, array *bytes) {
     return -1;
 }
 
-// Bytes travel as those of booleans.
+// Quantised bytes are uploaded as an array of type bool.
 int layer_stored_upload(const layer_weights *w, tensors *t, const array *a, const matrix_scales *s,
                         clattn_tensor *const views[3]) {
     array packed = {0}, bytes = *a;

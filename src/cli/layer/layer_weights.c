@@ -1,11 +1,13 @@
-// layer_weights.c: name schemes of models, and tensors named one by one; which heads are a rank's, and what of the files is theirs.
+// layer_weights.c: find tensors by a model's naming scheme or one by one, and load this rank's
+// heads of them.
 #include "cli/layer/layer_weights.h"
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-// The n-th of `parts` blocks, of which the first are longer by one.
+// The n-th of `parts` blocks of `all` elements. The first blocks are one longer if the division
+// leaves a rest.
 static void block(int64_t n, int64_t parts, int64_t all, int64_t *first, int64_t *count) {
     *first = n * (all / parts) + least(n, all % parts);
     *count = all / parts + (n < all % parts);
@@ -24,8 +26,8 @@ int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_
     }
     if (ranks > heads || (ranks + kv_heads - 1) / kv_heads > each)
         return tool_wrong(
-            "--mpi-way heads: %d ranks are more than %lld heads on %lld key/value heads can be dealt to",
-            ranks, (long long)heads, (long long)kv_heads);
+            "--mpi-way heads: %d ranks are too many to partition %lld heads on %lld key/value heads", ranks,
+            (long long)heads, (long long)kv_heads);
     for (int64_t kv = 0; kv < kv_heads; kv++) {
         int64_t first, count;
         block(kv, kv_heads, ranks, &first, &count);
@@ -36,7 +38,8 @@ int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_
     return -1;
 }
 
-// Parts of an axis of heads, each of so many units, as rows of the tensor.
+// The ranges of a tensor's axis that this rank loads, counted in heads. *units is the number of
+// heads on the axis.
 static int parts_of(const layer_share *s, int tensor, bool packed, int64_t starts[3], int64_t counts[3],
                     int64_t *units) {
     const bool kv = tensor == LAYER_WK || tensor == LAYER_WV || tensor == LAYER_BK || tensor == LAYER_BV;
@@ -54,14 +57,15 @@ int layer_share_load(const layer_share *s, const char *option, int tensor, bool 
     reason error;
     int64_t starts[3] = {0}, counts[3] = {0}, units = 1;
     const bool of_all = tensor == LAYER_BO || tensor == LAYER_Q_NORM || tensor == LAYER_K_NORM;
-    const bool fits = place->whole.rank == (tensor < LAYER_BQ ? 2 : 1); // others are refused later
+    // A wrong rank is an error later.
+    const bool fits = place->whole.rank == (tensor < LAYER_BQ ? 2 : 1);
     const int axis = fits && tensor < LAYER_BQ && (tensor == LAYER_WO) != turned ? 1 : 0;
     const int parts = of_all || !fits ? 1 : parts_of(s, tensor, packed, starts, counts, &units);
     const int64_t rows = place->whole.rank ? place->whole.shape[axis] : 1;
     if (of_all || !fits) counts[0] = 1;
     if (!place->whole.rank) return tool_wrong("--%s: has no axis", option);
     if (rows % units)
-        return tool_wrong("--%s: has %lld rows, which %lld heads cannot share", option, (long long)rows,
+        return tool_wrong("--%s: has %lld rows, which are no multiple of %lld heads", option, (long long)rows,
                           (long long)units);
     for (int n = 0; n < parts; n++) starts[n] *= rows / units, counts[n] *= rows / units;
     if (load_rows(place, axis, parts, starts, counts, a, error)) return -1;
@@ -71,8 +75,8 @@ int layer_share_load(const layer_share *s, const char *option, int tensor, bool 
 const char *const layer_tensor_options[LAYER_TENSORS] = {
     "wq", "wk", "wv", "wo", "gate", "bq", "bk", "bv", "bo", "gate-bias", "q-norm", "k-norm", "sinks"};
 
-// Suffixes after PREFIX. Weights must be there; a bias is taken where the file has it.
-// A tensor under `strangers` tells of a layer that does more than these do.
+// Suffixes after PREFIX. Weights are required, and a bias is optional. A tensor of `strangers`
+// means that the layer does more than this program computes, which is an error.
 static const struct {
     const char *scheme;
     const char *suffix[LAYER_TENSORS], *strangers[4];
@@ -105,14 +109,14 @@ static const struct {
     {"phi3:", {"qkv_proj.weight", NULL, NULL, "o_proj.weight"}, {NULL}, .packed = true},
 };
 
-#define LONGEST_SUFFIX 64 // of those above, with a dot before it and its end
-// PREFIX + "." + suffix; the dot is there once, also for an empty prefix or one that ends with it.
+#define LONGEST_SUFFIX 64 // the longest suffix above, with a leading dot and the final NUL
+// Join PREFIX + "." + suffix, with exactly one dot.
 static void join_name(const char *prefix, const char *suffix, char *text, size_t size) {
     const size_t n = strlen(prefix);
     snprintf(text, size, "%s%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "", suffix);
 }
 
-// All of it, or what is of this rank's heads.
+// Load the whole tensor, or this rank's heads of it.
 static int load_found(layer_weights *w, int i, load_place *place) {
     const char *option = layer_tensor_options[i];
     array *a = &w->arrays[i];
@@ -137,7 +141,7 @@ static int load_named(layer_weights *w, int i, const char *name) {
     return status < 0 ? load_found(w, i, &place) : status;
 }
 
-// Where Q, K and V are rows of one tensor each for weights and biases.
+// Reject single Q, K and V tensors beside a scheme that has them in one tensor.
 static int check_packed(const layer_weights *w) {
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i] && (i <= LAYER_WV || (i >= LAYER_BQ && i <= LAYER_BV)))
@@ -147,7 +151,8 @@ static int check_packed(const layer_weights *w) {
     return -1;
 }
 
-// A tensor that needs a word on its use: a layer that left it out would be another.
+// Reject norms and sinks of a file unless the caller says how to use them: without them the result
+// would be wrong.
 static int check_known(const layer_weights *w, int i, const char *name) {
     if (i < LAYER_Q_NORM || (i == LAYER_SINKS ? w->sinks : w->norms)) return -1;
     return tool_wrong("--names %s: the file has %s: %s", w->names, name,
@@ -155,18 +160,18 @@ static int check_known(const layer_weights *w, int i, const char *name) {
                                        : "--norm heads or --norm width says what it is for, or --model");
 }
 
-// As a float32 matrix: what is turned is small beside what is computed with it.
+// Transpose to float32, which costs little beside the layer itself.
 int layer_weights_turn(array *a) {
     float *values = NULL;
     array turned = {0};
-    if (a->rank != 2) return -1; // refused with its shape later
+    if (a->rank != 2) return -1; // a wrong rank is an error later
     const int64_t shape[2] = {a->shape[1], a->shape[0]};
     const bool ok = array_to_f32(a, &values) && array_create(&turned, ARRAY_F32, 2, shape);
     for (int64_t i = 0; ok && i < shape[0]; i++)
         for (int64_t j = 0; j < shape[1]; j++)
             ((float *)turned.data)[i * shape[1] + j] = values[j * shape[0] + i];
     free(values);
-    if (!ok) return tool_failed("no memory to turn a matrix");
+    if (!ok) return tool_failed("no memory to transpose a matrix");
     array_free(a);
     *a = turned;
     return -1;
@@ -187,8 +192,7 @@ static int load_scheme(layer_weights *w, size_t scheme) {
     for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
         if (join_name(prefix, schemes[scheme].strangers[i], name, size),
             layer_weights_have(w, names, count, name))
-            status =
-                tool_wrong("--names %s: the file has %s, and a layer with that is not built", w->names, name);
+            status = tool_wrong("--names %s: the file has %s, which is unsupported", w->names, name);
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
         join_name(prefix, schemes[scheme].suffix[i], name, size);
@@ -198,7 +202,8 @@ static int load_scheme(layer_weights *w, size_t scheme) {
         if (status < 0 && schemes[scheme].turned && i < LAYER_BQ)
             status = w->scales[i].type == CLATTN_TYPE_F32
                          ? layer_weights_turn(&w->arrays[i])
-                         : tool_wrong("--names %s: %s has scales, and this scheme's matrices are [in, out]",
+                         : tool_wrong("--names %s: %s has scales, which are unsupported for this scheme's "
+                                      "[in, out] matrices",
                                       w->names, name);
     }
     free(names), free(name);
@@ -242,12 +247,12 @@ static int load_by_scheme(layer_weights *w) {
     return tool_wrong("--names %s: bert:, llama:, torch:, gpt2:, phi: or phi3:PREFIX is needed", w->names);
 }
 
-// Tensors that the options name must be there, of a rank that can be multiplied.
+// Check that all required tensors are present and have the right rank.
 static int check_tensors(const layer_weights *w) {
     int status = -1;
     for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)
         if (!w->present[i] && !(w->packed && (i == LAYER_WK || i == LAYER_WV)))
-            status = tool_wrong("--%s: is missing: give --names bert:, llama:, torch:, gpt2:, phi: or "
+            status = tool_wrong("--%s: is missing: use --names bert:, llama:, torch:, gpt2:, phi: or "
                                 "phi3:PREFIX, or each tensor's name",
                                 layer_tensor_options[i]);
     for (int i = 0; status < 0 && i < LAYER_TENSORS; i++)
@@ -260,8 +265,8 @@ static int check_tensors(const layer_weights *w) {
     if (status < 0 && w->packed &&
         (w->arrays[LAYER_WQ].shape[0] % all ||
          (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
-        status = tool_wrong("--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
-                            "has as many, and a bias has one number a row",
+        status = tool_wrong("--names %s: the tensor of Q, K and V has %lld rows: equally many for each of "
+                            "%lld heads, and a bias with one number a row, are needed",
                             w->names, (long long)w->arrays[LAYER_WQ].shape[0], (long long)all);
     return status;
 }
@@ -276,7 +281,7 @@ int layer_weights_load(layer_weights *w) {
     return status;
 }
 
-// Three views of one buffer.
+// Split the packed tensor into three views of one buffer.
 static void unpack(const layer_weights *w, clattn_tensor *q, clattn_tensor *k, clattn_tensor *v) {
     const int64_t heads = w->parts[0] ? w->parts[0] : 1, kv_heads = w->parts[0] ? w->parts[1] : 1;
     if (!q->rank) return;

@@ -1,4 +1,5 @@
-// layer_weights.h: the four projections of a layer by the names that models use, all of them or those of the heads that are a rank's.
+// layer_weights.h: load a layer's projections by the names that models use: all heads, or only this
+// rank's.
 #ifndef CLATTN_TOOL_LAYER_LAYER_WEIGHTS_H
 #define CLATTN_TOOL_LAYER_LAYER_WEIGHTS_H
 #include <jansson.h>
@@ -12,10 +13,12 @@ typedef struct layer_share {
     int64_t first, count, all, kv_first, kv_count, kv_all;
 } layer_share;
 
-// Key/value heads in blocks; where there are more ranks than those, each has a part of the query heads of one. Returns -1, else
-// EXIT_WRONG with a line: there are fewer heads than ranks.
+// Assign heads to a rank: whole key/value heads with their query heads. With more ranks than
+// key/value heads, each rank has a part of one key/value head's query heads. Returns -1, or
+// EXIT_WRONG after printing a line if there are fewer query heads than ranks.
 int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_t kv_heads);
-// Read what is theirs of a layer's tensor, LAYER_WQ and so on. `packed`: it holds q, k and v; `turned`: it is [in, out].
+// Read this rank's heads of a layer's tensor, LAYER_WQ and so on. `packed`: it contains q, k and v.
+// `turned`: it is [in, out].
 int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool turned,
                      const load_place *place, array *a);
 
@@ -32,13 +35,13 @@ enum {
     LAYER_GATE_BIAS,
     LAYER_Q_NORM,
     LAYER_K_NORM,
-    LAYER_SINKS, // of a file's scheme alone: attend and layer have an option for them
+    LAYER_SINKS, // only by a file's scheme: attend and layer have an option of their own
     LAYER_TENSORS
 };
 extern const char *const layer_tensor_options[LAYER_TENSORS]; // "wq", ...
 
-// What a matrix of 8 or 4 bits needs beside it. type f32: the matrix is of floats, and `scale` is absent. A number of 4 bits is one of i8
-// in the array, so that all have the matrix' shape.
+// The scales of a matrix of 8 or 4 bits. CLATTN_TYPE_F32: the matrix is floats and `scale` is
+// absent. Each 4-bit number is one i8 in the array, so that the array has the matrix's shape.
 typedef struct matrix_scales {
     clattn_type type;
     array scale, zero; // [rows] or [rows, groups]
@@ -46,40 +49,44 @@ typedef struct matrix_scales {
 
 typedef struct layer_weights {
     const char *file, *names; // --weights, --names
-    const json_t *shards;     // in place of `file`: of each tensor the name of its file, in `folder`
+    // Maps each tensor to its file's name in `folder`; replaces `file`.
+    const json_t *shards;
     const char *folder;
-    const char *given[LAYER_TENSORS]; // --wq ..., a tensor's name in `file`, or a file of its own
+    const char *given[LAYER_TENSORS]; // --wq ...: a tensor's name in `file`, or a path
     array arrays[LAYER_TENSORS];      // rank 0 with NULL data: absent
     matrix_scales scales[LAYER_BQ];
     bool present[LAYER_TENSORS];
-    store_options stores; // --weight-type and the like
-    store store;          // what matrices become
-    bool norms, sinks;    // the caller knows what they are for; else a file that has some is refused
-    bool packed;          // wq and bq hold q, k and v one after another
+    store_options stores; // --weight-type and its companions
+    store store;          // how matrices are stored
+    bool norms, sinks;    // the caller uses them; otherwise a file that has them is an error
+    bool packed;          // wq and bq contain q, k and v in this order
     bool turned;          // matrices of the file are [in, out]
-    layer_share share;    // of heads; what is not theirs is not loaded
+    layer_share share;    // of heads; other ranks' heads are not loaded
     double read_bytes;
-    int64_t parts[2]; // of what is packed, heads of q and of each of k and v; 0: as many of each
+    int64_t parts[2]; // with `packed`: heads of q, and of k and v each; 0: equal counts
 } layer_weights;
 
-// The scheme that `names` begins with, such as "llama:".
+// True if `names` begins with this scheme, such as "llama:".
 bool layer_weights_named(const layer_weights *w, const char *scheme);
-// Find and load. Returns -1, else the exit status with a line printed.
+// Find and load the tensors. Returns -1, or prints a line and returns the exit status.
 int layer_weights_load(layer_weights *w);
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p);
-// The sinks as [heads] floats, NULL where there are none; the caller frees them.
+// The sinks as [heads] floats, which the caller frees; NULL: there are none.
 int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks);
-int layer_weights_turn(array *a);                     // [in, out] becomes [out, in]
-double layer_weights_numbers(const clattn_tensor *w); // of a matrix on the device
+int layer_weights_turn(array *a);                     // transposes [in, out] to [out, in]
+double layer_weights_numbers(const clattn_tensor *w); // elements of a matrix on the device
 
-// layer_find.c: whether a tensor is there, of a file with these names; where it is; all of it, of the option that asks; both at once.
+// layer_find.c: layer_weights_have: true if a tensor exists. layer_find: find it. layer_find_load:
+// load a found tensor; `option` is named in errors. layer_weights_read: find and load.
 bool layer_weights_have(const layer_weights *w, char **names, size_t count, const char *name);
 int layer_find(const layer_weights *w, const char *name, load_place *place);
 int layer_find_load(const char *option, const load_place *place, array *a);
 int layer_weights_read(const layer_weights *w, const char *name, array *a);
 
-// layer_stored.c: a matrix by its own name, with what it needs where it has 8 or 4 bits; a matrix of floats as --weight-type says; and on
-// the device, its scales and its zero points. Return -1, else the exit status with a line printed.
+// layer_stored.c. The functions return -1, or print a line and return the exit status.
+//    layer_stored_read      read a matrix by name, with the scales of 8-bit and 4-bit matrices
+//    layer_stored_convert   quantise a float matrix as --weight-type says
+//    layer_stored_upload    upload a matrix, its scales and its zero points
 int layer_stored_read(const layer_weights *w, const char *name, array *a, matrix_scales *s);
 int layer_stored_convert(const layer_weights *w, const char *option, array *a, const matrix_scales *s);
 int layer_stored_upload(const layer_weights *w, tensors *t, const array *a, const matrix_scales *s,

@@ -1,5 +1,6 @@
-// model.c: what config.json says of a layer and its block by the table of kinds (kinds.c), and where its weights are. Meanings are those of
-// transformers' configurations of these model types: an absent key is the kind's default, null is what transformers makes of None.
+// model.c: read a layer's and its block's parameters from config.json by the table of kinds
+// (kinds.c), and find the weights. Values have the meaning of transformers' configurations: an
+// absent key has the kind's default, and null is None.
 #include "cli/layer/layer.h"
 
 #include <math.h>
@@ -12,12 +13,12 @@ static int wrong(const model_reader *r, const char *key, const char *what) {
     return model_wrong(r, r->config, key, what);
 }
 
-// A key's value: NULL where it is absent, json_null() where it is null.
+// A key's value: NULL if absent, json_null() if null.
 static const json_t *value_of(const model_reader *r, const char *key) {
     return json_object_get(r->config, key);
 }
 
-// A size; `otherwise` where it is absent, of which 0 is none.
+// Read a size. `otherwise` is the value of an absent key; 0: the key is required.
 static int read_size(const model_reader *r, const char *key, int32_t otherwise, int32_t *size) {
     const json_t *value = value_of(r, key);
     const json_int_t x = value ? json_integer_value(value) : otherwise;
@@ -27,14 +28,14 @@ static int read_size(const model_reader *r, const char *key, int32_t otherwise, 
     return -1;
 }
 
-// Likewise, where null is a default, too.
+// The same, with the default for null as well.
 static int read_size_or_null(const model_reader *r, const char *key, int32_t otherwise, int32_t *size) {
     if (!json_is_null(value_of(r, key))) return read_size(r, key, otherwise, size);
     *size = otherwise;
     return -1;
 }
 
-// A number above 0; `otherwise` where it is absent.
+// Read a number above 0; `otherwise` if the key is absent.
 static int read_number(const model_reader *r, const char *key, double otherwise, double *x) {
     const json_t *value = value_of(r, key);
     *x = value ? json_number_value(value) : otherwise;
@@ -63,14 +64,14 @@ json_t *model_json(const char *option, const char *path) {
     return NULL;
 }
 
-// The object in the file `folder`/`name`; NULL with a line printed.
+// Parse the file `folder`/`name` as an object. NULL: prints a line.
 static json_t *read_json(const char *folder, const char *name, char path[1024]) {
     const int length = snprintf(path, 1024, "%s/%s", folder, name);
     if (length < 0 || length >= 1024) return tool_wrong("--model: the path is too long"), NULL;
     return model_json("--model", path);
 }
 
-// Whether a key says nothing.
+// True if a value means that a feature is off.
 static bool is_none(const json_t *value) {
     const char *text = json_string_value(value);
     return !value || json_is_null(value) || json_is_false(value) || (text && !strcmp(text, "absolute")) ||
@@ -91,7 +92,8 @@ static int find_kind(model_reader *r) {
     return -1;
 }
 
-// Heads and their size. Where config.json leaves out what has a default, the weights may say otherwise (layer_model.c).
+// Read the heads and their size. The weights may override a default that config.json leaves out
+// (layer_model.c).
 static int read_heads(const model_reader *r, model *m) {
     const model_kind *kind = r->kind;
     const bool brief = (kind->has & SHORT_KEYS) != 0, bare = (kind->has & BARE) != 0;
@@ -120,7 +122,7 @@ static int read_heads(const model_reader *r, model *m) {
     return status;
 }
 
-// Biases of q, k and v, and of the output.
+// Read whether q, k and v have biases, and whether the output has one.
 static int read_biases(const model_reader *r, model *m) {
     bool biased = r->kind->biased, out = r->kind->out_biased;
     if (r->kind->has & HAS_ATTENTION_BIAS) {
@@ -132,7 +134,7 @@ static int read_biases(const model_reader *r, model *m) {
     return -1;
 }
 
-// The epsilon of all norms of the layer and of its block.
+// Read the epsilon of all norms in the layer and its block.
 static int read_epsilon(const model_reader *r, bool block, model *m) {
     const char *key = r->kind->epsilon_key ? r->kind->epsilon_key : "rms_norm_eps";
     double epsilon = 0.0;
@@ -145,7 +147,7 @@ static int read_epsilon(const model_reader *r, bool block, model *m) {
     return -1;
 }
 
-// The factor on scores, and their softcap.
+// Read the factor on scores and the softcap.
 static int read_scale(const model_reader *r, int64_t layer, model *m) {
     const model_kind *kind = r->kind;
     double scalar = 0.0, cap = 0.0;
@@ -165,7 +167,7 @@ static int read_scale(const model_reader *r, int64_t layer, model *m) {
     return status;
 }
 
-// Whether the window is this layer's: by its entry of layer_types, else by the rule of the kind. `sliding` is its type.
+// Read whether this layer has the window: by its entry in layer_types, else by the kind's rule.
 static int read_layer_type(const model_reader *r, int64_t layer, bool used, bool *sliding) {
     const json_t *types = value_of(r, "layer_types"), *from = value_of(r, "max_window_layers");
     const char *type = json_string_value(json_array_get(types, (size_t)layer));
@@ -173,7 +175,7 @@ static int read_layer_type(const model_reader *r, int64_t layer, bool used, bool
     if (types && !json_is_null(types)) {
         *sliding = type && !strcmp(type, "sliding_attention");
         if (*sliding || (type && (!strcmp(type, "full_attention") || !strcmp(type, "attention")))) return -1;
-        return wrong(r, "layer_types", "of each layer full_attention or sliding_attention is needed");
+        return wrong(r, "layer_types", "full_attention or sliding_attention is needed for each layer");
     }
     if (r->kind->windows == WINDOWS_USED_FROM) {
         if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");
@@ -186,7 +188,7 @@ static int read_layer_type(const model_reader *r, int64_t layer, bool used, bool
     return status;
 }
 
-// A number of keys; 0: null.
+// Read the window in keys; null becomes 0.
 static int read_window_size(const model_reader *r, int32_t *window) {
     const json_t *size = value_of(r, "sliding_window");
     *window = size ? 0 : r->kind->window;
@@ -294,7 +296,7 @@ static bool file_is_there(const char *folder, const char *name, char path[1024])
     return there;
 }
 
-// One file, else the shards that an index names.
+// Find the weights: one file, or the shards that an index lists.
 static int find_weights(model *m) {
     static const char whole[] = "model.safetensors", parts[] = "model.safetensors.index.json";
     char path[1024];
@@ -312,7 +314,7 @@ static int find_weights(model *m) {
     return tool_wrong("--model: %s: has no weight_map", path);
 }
 
-// Whether a tensor of the weights begins so.
+// True if a tensor's name begins with `begin` and a dot.
 static bool is_there(const model *m, char **names, size_t count, const char *begin) {
     const char *name;
     json_t *file;
@@ -327,8 +329,8 @@ static bool is_there(const model *m, char **names, size_t count, const char *beg
 
 static const char *const usual_path[] = {"model.layers.%lld.self_attn", "layers.%lld.self_attn", NULL};
 
-// Where the layer's attention is: models are saved with and without the name of what is round them. Where nothing is, the
-// usual name stays, and its first tensor will be missed by that name.
+// Find the path of the layer's attention. Models are saved with or without an outer prefix. If no
+// path exists, keep the usual one, so that the error names its first tensor.
 static int find_path(const model_kind *kind, int64_t layer, model *m) {
     const char *const *path = kind->path ? kind->path : usual_path;
     const char *scheme = kind->scheme ? kind->scheme : "llama";

@@ -1,10 +1,10 @@
-// model_rope.c: the RoPE of a layer from config.json: rope_parameters, rope_scaling and the keys beside them. Precedence and numbers are
-// those of transformers' configurations and of its functions for each type of RoPE.
+// model_rope.c: read a layer's RoPE from config.json: rope_parameters, rope_scaling and the keys
+// beside them. Precedence and numbers are those of transformers' configurations and RoPE functions.
 #include <math.h>
 
 #include "cli/layer/kinds.h"
 
-// The RoPE of one layer: one object in which every default stands.
+// The RoPE of one layer: an object that contains every default.
 typedef struct rope_reader {
     const model_reader *r;
     json_t *rope;
@@ -12,7 +12,8 @@ typedef struct rope_reader {
     double longest; // max_position_embeddings
 } rope_reader;
 
-// Keys that transformers knows in the object, and `finetuned`, a remark of published files. A type does not read all of them.
+// Keys of the object that transformers knows, and `finetuned`, a remark in published files. Each
+// type reads only some keys.
 static const char *const known[] = {"rope_type",
                                     "type",
                                     "rope_theta",
@@ -47,7 +48,7 @@ static int check_known(const rope_reader *o) {
     return -1;
 }
 
-// A number that must be there, at least `least`.
+// Read a required number of at least `least`.
 static int number(const rope_reader *o, const char *key, double least, double *x) {
     const json_t *value = json_object_get(o->rope, key);
     char what[48];
@@ -57,21 +58,21 @@ static int number(const rope_reader *o, const char *key, double least, double *x
     return wrong(o, key, what);
 }
 
-// A number above 0 whose null, like its absence, is 0.
+// Read a number above 0; absent or null becomes 0.
 static int optional(const rope_reader *o, const char *key, double *x) {
     const json_t *value = json_object_get(o->rope, key);
     *x = 0.0;
     return !value || json_is_null(value) ? -1 : number(o, key, 1e-6, x);
 }
 
-// Likewise, where 0 is a way to say the default.
+// The same, with 0 also allowed for the default.
 static int optional_zero(const rope_reader *o, const char *key, double *x) {
     const json_t *value = json_object_get(o->rope, key);
     *x = 0.0;
     return json_is_number(value) && json_number_value(value) == 0.0 ? -1 : optional(o, key, x);
 }
 
-// `factor`, of which null is the ratio of the two lengths; absent likewise where it need not be there.
+// Read `factor`. If null, or absent and not `needed`, it is the ratio of the two lengths.
 static int factor_of(const rope_reader *o, bool needed, double *factor) {
     const json_t *value = json_object_get(o->rope, "factor");
     *factor = o->longest / o->m->rope.original_length;
@@ -102,7 +103,7 @@ static double yarn_scale(double factor, double m) {
     return factor <= 1.0 ? 1.0 : 0.1 * m * log(factor) + 1.0;
 }
 
-// Two numbers that DeepSeek's files have in place of attention_factor.
+// Read the two numbers that DeepSeek's files have instead of attention_factor.
 static int read_scales(const rope_reader *o) {
     double m = 0.0, all = 0.0;
     int status = optional_zero(o, "mscale", &m);
@@ -176,7 +177,8 @@ static int read_longrope(const rope_reader *o) {
     return status;
 }
 
-// The first pairs of the head have its frequencies, the others none.
+// Proportional RoPE: the first pairs of the head are rotated with its frequencies, and the other
+// pairs are not rotated.
 static int read_proportional(const rope_reader *o) {
     model *m = o->m;
     double part = 1.0, factor = 1.0;
@@ -208,7 +210,7 @@ static const struct {
              {"proportional", CLATTN_ROPE_SCALING_PAIRS, false, read_proportional}};
 enum { DEFAULT, LONG = 5, PROPORTIONAL, TYPES };
 
-// Index into types, or -1 with a line printed.
+// The index in `types`; -1: prints a line.
 static int find_type(const rope_reader *o) {
     const bool only_long = (o->r->kind->has & LONGROPE) != 0;
     const char *name = json_string_value(json_object_get(o->rope, "rope_type"));
@@ -221,7 +223,8 @@ static int find_type(const rope_reader *o) {
     return -1;
 }
 
-// The length before the scaling. The key beside the object counts first, but where each type of layer has an object.
+// Read the length before scaling. A key beside the object has precedence, unless each type of layer
+// has an object.
 static int read_original(const rope_reader *o) {
     static const char key[] = "original_max_position_embeddings";
     json_t *beside = json_object_get(o->r->config, key);
@@ -233,7 +236,8 @@ static int read_original(const rope_reader *o) {
     return number(o, key, 1.0, &o->m->rope.original_length);
 }
 
-// The rotary width. Kinds without the key turn whole heads: a part then has an effect with a scaling alone, and fits none.
+// Read the rotary width. Kinds without the key rotate whole heads. For them a part counts only with
+// scaling, and then must be 1.
 static int read_width(const rope_reader *o, int type) {
     static const char key[] = "partial_rotary_factor";
     double part = 1.0;
@@ -246,7 +250,7 @@ static int read_width(const rope_reader *o, int type) {
     }
     const int width = part <= 1.0 ? (int)(part * o->m->head_dim) : 0;
     if (!has && width != o->m->head_dim)
-        return wrong(o, key, "a scaled RoPE of this type of model turns whole heads, and needs 1");
+        return wrong(o, key, "a scaled RoPE of this type of model rotates whole heads, and needs 1");
     if (width < 2 || width % 2 || (width < 4 && type != DEFAULT))
         return wrong(o, key, "it must make an even rotary width of the head, from 2, scaled from 4");
     o->m->rope.rotary_dim = width < o->m->head_dim ? width : 0;
@@ -273,7 +277,8 @@ static int read_type(rope_reader *o) {
     return status < 0 && types[type].read ? types[type].read(o) : status;
 }
 
-// rope_theta of the object, else beside it, else the kind's; partial_rotary_factor likewise; rope_type, else type, else default.
+// Fill in missing keys. rope_theta and partial_rotary_factor: from beside the object, else the
+// kind's default. rope_type: from type, else "default".
 static void complete(json_t *rope, const model_reader *r, bool local) {
     json_t *base = json_object_get(r->config, local ? "rope_local_base_freq" : "rope_theta"),
            *part = json_object_get(r->config, "partial_rotary_factor"), *type = json_object_get(rope, "type");
@@ -296,12 +301,12 @@ static void complete(json_t *rope, const model_reader *r, bool local) {
         json_object_set_new(rope, "rope_type", json_string("default"));
 }
 
-// A copy of an object, or an empty one.
+// Copy an object; an empty one for anything else.
 static json_t *copy_of(const json_t *object) {
     return json_is_object(object) ? json_copy((json_t *)(uintptr_t)object) : json_object();
 }
 
-// rope_scaling counts before rope_parameters where it says anything.
+// rope_scaling has precedence over rope_parameters if it is not empty.
 static json_t *flat_object(const model_reader *r) {
     const json_t *scaling = json_object_get(r->config, "rope_scaling"),
                  *parameters = json_object_get(r->config, "rope_parameters");
@@ -310,7 +315,8 @@ static json_t *flat_object(const model_reader *r) {
     return copy_of(parameters);
 }
 
-// Of layers of one type; rope_scaling is that of the layers without a window. Without rope_parameters its type is rope_type alone.
+// The object of one type of layer. rope_scaling applies to the layers without a window. Without
+// rope_parameters, only rope_type names the type.
 static json_t *object_of_type(const model_reader *r, bool sliding) {
     const char *name = sliding ? "sliding_attention" : "full_attention";
     json_t *parameters = json_object_get(r->config, "rope_parameters"),
@@ -326,14 +332,15 @@ static bool same(const json_t *a, const json_t *b) {
     return json_equal(a, b) == 1;
 }
 
-// rope_parameters that are not those of types of layers are passed over: they may say nothing but what the layers without a window have.
+// Check rope_parameters without objects for types of layers: transformers ignores its values, so
+// they must equal those of the layers without a window.
 static int check_flat(const model_reader *r, const json_t *full) {
     const json_t *parameters = json_object_get(r->config, "rope_parameters"),
                  *type = json_object_get(json_object_get(r->config, "rope_scaling"), "type");
     if (type && !same(type, json_object_get(full, "rope_type")) &&
         !json_object_get(json_object_get(r->config, "rope_scaling"), "rope_type"))
         return model_wrong(r, json_object_get(r->config, "rope_scaling"), "type",
-                           "rope_scaling of this type of model has its type as rope_type");
+                           "rope_scaling of this type of model names its type rope_type");
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)parameters, key, value) {

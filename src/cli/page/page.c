@@ -1,5 +1,7 @@
-// page.c: clattn report: files of clattn bench --save and --submit as one page: devices with their rooflines, every case, what differs
-// between the files and how sure that is, and the heads of a model. It asks for nothing from a network and reads without scripts.
+// page.c: the command `clattn report`: one HTML page from files of `clattn bench --save` and
+// `--submit`. It shows devices with rooflines, every case, differences between the files with their
+// certainty, and a model's heads. The page loads nothing from a network and is readable without
+// scripts.
 #include "cli/page/page.h"
 
 #include <math.h>
@@ -7,7 +9,7 @@
 #include "cli/compare/compare.h"
 #include "cli/files/file.h"
 
-// What the device says that it can do, where the file has it.
+// Write the device's capabilities if the file has them.
 static void write_abilities(const page *p, const json_t *device) {
     static const char *const names[] = {"half", "double", "subgroups"}, *const words[] = {"float16",
                                                                                           "float64",
@@ -59,7 +61,7 @@ static void write_devices(const page *p, int file) {
     }
 }
 
-// A column's number, and how it is told: the value that a click sorts by comes first. 0 is none.
+// Write a number's cell. Sorting uses the value in data-v. A value of 0 or less means none.
 static void write_number(const page *p, const char *format, double x) {
     if (x <= 0.0) {
         fputs("<td>-</td>", p->to);
@@ -70,7 +72,7 @@ static void write_number(const page *p, const char *format, double x) {
     page_put(p->to, "</td>");
 }
 
-// Of a row that may lack it.
+// Write the cell of a field that the row may lack.
 static void write_field(const page *p, const json_t *row, const char *key) {
     if (json_is_number(json_object_get(row, key)))
         page_put(p->to, "<td class=\"x2\" data-v=\"%.9g\">%.1f</td>", row_number(row, key),
@@ -79,7 +81,8 @@ static void write_field(const page *p, const json_t *row, const char *key) {
         fputs("<td class=\"x2\">-</td>", p->to);
 }
 
-// The percentage with a bar, and the limit's name. Files of earlier versions do not name it.
+// Write the percentage with a bar and the limit's name. Files of earlier versions have no limit
+// name.
 static void write_share(const page *p, const json_t *row) {
     const double percent = row_number(row, "limit_percent");
     const char *name = row_text(row, "limit_name");
@@ -105,7 +108,7 @@ static void write_measure(const page *p, const json_t *row, const char *key, con
         page_put(p->to, "<dt>%s</dt><dd>%s %s</dd>", name, page_rate(row_number(row, key), rate), unit);
 }
 
-// What has no column, or none on a narrow page.
+// Write the values that have no column, or no column on a narrow page.
 static void write_details(const page *p, int file, const json_t *row) {
     char name[256];
     fputs("<dl>", p->to);
@@ -130,7 +133,7 @@ static void write_details(const page *p, int file, const json_t *row) {
     fputs("</dl>", p->to);
 }
 
-// Whether a case's name alone leaves open where it was measured.
+// True if a case's name does not identify its device.
 static bool has_devices(const page *p) {
     return p->file_count > 1 || json_array_size(json_object_get(p->files[0], "devices")) > 1;
 }
@@ -171,8 +174,8 @@ static void write_case(const page *p, int file, size_t at, const json_t *row) {
 
 static const char table_end[] = "</tbody></table></div>\n";
 
-// Columns by their names, NULL at the end; what stands before a name: ':' text, '-' a picture; and before that '1' not on a phone, '2'
-// only on a wide page.
+// Begin a table. `columns` ends with NULL. A prefix of a name sets the column's kind: ':' text, '-'
+// a picture. Before it, '1' hides the column on a phone and '2' shows it on a wide page only.
 static void begin_table(const page *p, const char *name, const char *const *columns) {
     page_put(p->to,
              "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"%s, can be scrolled\">"
@@ -207,7 +210,7 @@ static void write_cases(const page *p) {
     fputs(table_end, p->to);
 }
 
-// Of each device how many cases were measured, and its limits.
+// Write each device's number of measured cases and its limits.
 static void write_summary(const page *p) {
     static const char *const columns[] = {":device", "cases", "FMA, GFLOP/s", "reading, GB/s", NULL};
     json_t *device, *row;
@@ -280,16 +283,16 @@ static int write_ratio(const page *p, int file, const json_t *row) {
 
 static void write_ratios(const page *p) {
     static const char *const columns[] = {":case",           "1first file, ms", "1ms", "ratio",
-                                          "1-half to twice", ":so it is",       NULL};
+                                          "1-half to twice", ":verdict",        NULL};
     json_t *row;
     size_t i;
     char name[256];
     int count = 0;
     if (p->file_count < 2) return;
     page_put(p->to,
-             "<h2 id=\"ratios\">Against %s</h2>\n<p class=\"soft\">The ratio is a file's time by the first "
-             "file's of the same case on a device of the same name, with a bootstrap interval of 95 %% where "
-             "both keep their samples; below 1 is faster.</p>\n",
+             "<h2 id=\"ratios\">Against %s</h2>\n<p class=\"soft\">The ratio is a file's time divided by the "
+             "first file's, for the same case on a device of the same name, with a bootstrap interval of 95 "
+             "%% where both keep their samples; below 1 is faster.</p>\n",
              page_file_name(p, 0, name));
     begin_table(p, "ratios", columns);
     for (int file = 1; file < p->file_count; file++)
@@ -302,12 +305,13 @@ static void write_ratios(const page *p) {
         page_put(p->to, "<p>No case was measured on one device in the first file and in another.</p>\n");
 }
 
-// Where a file is from; of one that claims to be a submission, that its hash fits: one whose hash does not was refused.
+// Write a file's origin. A submission's hash is correct here, because loading rejects one with a
+// wrong hash.
 static void write_source(const page *p, int file) {
     const json_t *of = p->files[file], *submission = json_object_get(of, "submission");
     page_put(p->to, "<li>%s: clattn %s", p->paths[file], row_text(of, "clattn"));
     if (submission)
-        page_put(p->to, ", set %s %lld of %s, at most %g ms a case; its hash fits",
+        page_put(p->to, ", set %s %lld of %s, at most %g ms a case; its hash is right",
                  row_text(submission, "set"),
                  (long long)json_integer_value(json_object_get(submission, "set_version")),
                  row_text(submission, "date"), row_number(submission, "max_ms"));
@@ -407,7 +411,7 @@ int tool_report(int argc, char **argv) {
          AS_TEXT(request, page.tokens)},
         {"batch", "N", "the batch item of --weights; default 0",
          AS_INTEGER(request, page.item, 0, INT32_MAX)},
-        {"json", NULL, "tell what the page holds as JSON, and an error as one object on stderr",
+        {"json", NULL, "print the page's contents as JSON, and an error as one object on stderr",
          AS_SWITCH(request, json)},
         {"quiet", NULL, "show no progress", AS_SWITCH(request, quiet)},
     };

@@ -1,11 +1,11 @@
-// page_charts.c: the pictures of a report, as SVG within the page. See page.h.
+// page_charts.c: the charts of a report, as SVG in the page. See page.h.
 #include <math.h>
 
 #include "cli/compare/compare.h"
 #include "cli/page/page.h"
 
-// The roofline's frame, of a phone's width, and its axes, in powers of two: operations a byte, and GFLOP/s from the limit down. The lines
-// of the point that is pointed at are above it.
+// The roofline's frame, as wide as a phone, and its axes in powers of two: operations per byte, and
+// GFLOP/s from the peak down. The text of the selected point is above the frame.
 #define WIDTH 420.0
 #define HEIGHT 360.0
 #define LEFT 50.0
@@ -48,7 +48,8 @@ static void draw_grid(const page *p, const frame *f) {
             p->to,
             "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
             LEFT, y_of(f, y), WIDTH - RIGHT, LEFT - 5.0, y_of(f, y) + 4.0);
-        page_put(p->to, y < -3.0 ? "%.2f</text>\n" : "%g</text>\n", exp2(y)); // as wide as there is room
+        // Uses the width that is available.
+        page_put(p->to, y < -3.0 ? "%.2f</text>\n" : "%g</text>\n", exp2(y));
     }
     page_put(p->to,
              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">operations a byte of the tensors</text>"
@@ -56,7 +57,8 @@ static void draw_grid(const page *p, const frame *f) {
              LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 8.0, TOP - 3.0);
 }
 
-// Reading limits on the left of where the lines meet, multiply-adds on the right, where the name stands at that height.
+// Draw one roof: the reading slope up to the point where the lines meet, then the FMA level. The
+// name is at height name_y.
 static void draw_roof(const page *p, const frame *f, const char *name, double gflops, double gbytes,
                       const char *dashes, double name_y) {
     if (gflops <= 0.0 || gbytes <= 0.0) return;
@@ -69,14 +71,14 @@ static void draw_roof(const page *p, const frame *f, const char *name, double gf
              name, gflops, gbytes, WIDTH - RIGHT - 4.0, name_y, name, gflops);
 }
 
-// float32 FMA, named above both lines, and FMA with loads, named below them.
+// Draw the roofs of float32 FMA, named above both lines, and of FMA with loads, named below them.
 static void draw_roofs(const page *p, const frame *f, double fma, double loads, double gbytes) {
     const double y = y_of(f, log2(fma)), other = loads > 0.0 ? y_of(f, log2(loads)) : y;
     draw_roof(p, f, "FMA", fma, gbytes, "none", fmin(y, other) - 5.0);
     draw_roof(p, f, "FMA with loads", loads, gbytes, "5 4", fmax(y, other) + 14.0);
 }
 
-// Reading from a cache: the slope alone, which ends at the multiply-adds.
+// Draw the slope of reading from a cache, which ends at the FMA level.
 static void draw_cache(const page *p, const frame *f, const json_t *cache, double gflops) {
     const double gbytes = row_number(cache, "read_gbytes_per_s");
     const char *name = row_text(cache, "name");
@@ -91,7 +93,7 @@ static void draw_cache(const page *p, const frame *f, const json_t *cache, doubl
              x_of(low) + 6.0, y_of(f, low + log2(gbytes)) - 3.0, name);
 }
 
-// The peak of an engine beyond float32 FMA: the level alone.
+// Draw the level of an engine other than float32 FMA.
 static void draw_engine(const page *p, const frame *f, const json_t *engine, double gbytes) {
     const double gflops = row_number(engine, "gflops");
     if (gflops <= 0.0) return;
@@ -115,7 +117,8 @@ static bool is_free(const frame *f, const box *b) {
     return true;
 }
 
-// The number of a case beside its point, where one of four places is free; points that crowd are told when they are pointed at.
+// Draw a case's number beside its point if one of four places is free. Without it, the number shows
+// when the point is selected.
 static void draw_number(const page *p, frame *f, int number, double x, double y) {
     const double wide = number < 10 ? 9.0 : number < 100 ? 18.0 : 27.0, high = 13.0;
     const box places[] = {{x + 6.0, y - 6.5, wide, high},
@@ -132,7 +135,8 @@ static void draw_number(const page *p, frame *f, int number, double x, double y)
 
 #define LETTERS 46 // of a line
 
-// How much of a name stands in a line: up to a hyphen where there is one, and no part of a letter.
+// How many bytes of the name fit in a line: up to a hyphen if possible, never within a UTF-8
+// character.
 static int line_end(const char *name) {
     const int length = (int)strlen(name);
     int end = LETTERS;
@@ -143,7 +147,7 @@ static int line_end(const char *name) {
     return end;
 }
 
-// Above the chart: the case's name in two lines at most, and its numbers.
+// Draw the text above the chart: the case's name in at most two lines, and its numbers.
 static void draw_tip(const page *p, const json_t *row) {
     const char *name = row_text(row, "case");
     char line[LETTERS + 1], rate[32], read[32];
@@ -162,7 +166,7 @@ static void draw_tip(const page *p, const json_t *row) {
              page_rate(row_number(row, "gbytes_per_s"), read), row_number(row, "time_ns") / 1e6);
 }
 
-// Where a case is; false: it has no place.
+// The position of a case; false: it has none.
 static bool place_of(const frame *f, const json_t *row, double *x, double *y) {
     const double gflops = row_number(row, "gflops"), gbytes = row_number(row, "gbytes_per_s");
     if (gflops <= 0.0 || gbytes <= 0.0) return false;
@@ -193,7 +197,7 @@ static bool is_of(const json_t *row, int device) {
     return row_ok(row) && json_integer_value(json_object_get(row, "device_index")) == device;
 }
 
-// log2 of GFLOP/s at the top: above the fastest of the limits and the cases.
+// log2 of GFLOP/s at the top of the chart, above the fastest limit and the fastest case.
 static double top_of(const json_t *of, const json_t *rows, int device) {
     json_t *row, *engine;
     size_t i;
@@ -218,17 +222,16 @@ void page_roofline(const page *p, int file, int device) {
         return;
     }
     frame f = {.most_y = top_of(of, rows, device)};
-    page_put(
-        p->to,
-        "<svg class=\"roofline\" viewBox=\"0 0 %g %g\" role=\"group\" aria-label=\"Roofline of %s: "
-        "GFLOP/s by operations a byte; the table of cases has the numbers\">\n<text class=\"hint\" x=\"8\" "
-        "y=\"15\">Tap or focus a point: its case is told here.</text>\n",
-        WIDTH, HEIGHT, row_text(of, "device"));
+    page_put(p->to,
+             "<svg class=\"roofline\" viewBox=\"0 0 %g %g\" role=\"group\" aria-label=\"Roofline of %s: "
+             "GFLOP/s by operations a byte; the table of cases has the numbers\">\n<text class=\"hint\" "
+             "x=\"8\" y=\"15\">Tap or focus a point: its case is shown here.</text>\n",
+             WIDTH, HEIGHT, row_text(of, "device"));
     draw_grid(p, &f);
     draw_roofs(p, &f, fma, row_number(of, "fma_loads_gflops"), read);
     json_array_foreach(json_object_get(of, "engine_peaks"), i, part) draw_engine(p, &f, part, read);
     json_array_foreach(json_object_get(of, "caches"), i, part) draw_cache(p, &f, part, fma);
-    json_array_foreach(rows, i, row) { // no number covers a point
+    json_array_foreach(rows, i, row) { // reserve each point's place, so that no number covers it
         double x, y;
         if (is_of(row, device) && place_of(&f, row, &x, &y) && f.label_count < MOST_LABELS)
             f.labels[f.label_count++] = (box){x - 5.0, y - 5.0, 10.0, 10.0};

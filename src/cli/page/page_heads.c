@@ -1,12 +1,13 @@
-// page_heads.c: attention weights as panels of a report, on a scale of powers of ten: weights of a softmax over many keys are
-// mostly far below one, and a linear scale shows them all as nothing. See page.h.
+// page_heads.c: attention weights as panels of a report. The scale is logarithmic: softmax weights
+// over many keys are mostly far below one, and a linear scale would show them all as zero. See
+// page.h.
 #include <math.h>
 
 #include "cli/files/formats.h"
 #include "cli/page/page.h"
 #include "cli/heatmap/picture.h"
 
-// A cell is about 60 bytes: a page of 3 MB.
+// A cell needs about 60 bytes, so a page has at most 3 MB of cells.
 #define MOST_CELLS 50000
 #define DECADES 4.0
 
@@ -15,7 +16,7 @@ typedef struct heads {
     float *values;
     tokens words;
     int64_t count, rows, keys;
-    float *first; // of the batch item
+    float *first; // the selected batch item
     float most;
 } heads;
 
@@ -40,7 +41,8 @@ static int check(const page *p, heads *h) {
     return -1;
 }
 
-// Fewer tokens than rows crop the panels, which drops padding.
+// Check the sizes and convert the weights. Fewer tokens than rows crop the panels, which removes
+// padding.
 static int prepare(const page *p, heads *h) {
     const int64_t row = h->keys, head = h->rows * row;
     if (p->tokens) h->rows = h->keys = (int64_t)h->words.count;
@@ -69,7 +71,7 @@ static void draw_cell(const page *p, const heads *h, int64_t i, int64_t j, float
     unsigned char rgb[3];
     char fill[8], row[24], key[24];
     const double decades = w > 0.0f && h->most > 0.0f ? log10((double)w / h->most) : -DECADES;
-    if (!isfinite(w) || w == 0.0f) return; // hidden, or nothing: the panel's own grey
+    if (!isfinite(w) || w == 0.0f) return; // hidden or zero: shows the panel's grey
     picture_colour(picture_colour_index((float)fmax(decades, -DECADES), (float)-DECADES, 0.0f), rgb);
     snprintf(fill, sizeof fill, "#%02x%02x%02x", rgb[0], rgb[1], rgb[2]);
     page_put(
@@ -77,7 +79,7 @@ static void draw_cell(const page *p, const heads *h, int64_t i, int64_t j, float
         (int)j * cell, (int)i * cell, cell, cell, cell, fill, token(h, i, row), token(h, j, key), (double)w);
 }
 
-// The greatest weight of a head, in words.
+// Write the greatest weight of a head in words.
 static void write_greatest(const page *p, const heads *h, const float *w, int64_t row) {
     int64_t at_i = -1, at_j = -1;
     char query[24], key[24];

@@ -1,5 +1,5 @@
-// page_html.c: text that HTML cannot misread; how a report looks, light, dark and on a phone, and what a script adds: columns that sort,
-// by a click or a key, and filters of all marks of a case.
+// page_html.c: escape text for HTML; the style of a report, for light, dark and narrow screens; and
+// the script, which adds sortable columns and filters.
 #include "cli/page/page.h"
 
 #include <stdarg.h>
@@ -53,7 +53,7 @@ const char *page_rate(double x, char text[32]) {
     return text;
 }
 
-// A file's name for a person: without folder and ending.
+// A file's name without folder and ending.
 const char *page_file_name(const page *p, int file, char name[256]) {
     const char *slash = strrchr(p->paths[file], '/');
     snprintf(name, 256, "%s", slash && slash[1] ? slash + 1 : p->paths[file]);
@@ -67,7 +67,7 @@ const json_t *page_device(const page *p, int file, const json_t *row) {
     return json_array_get(json_object_get(p->files[file], "devices"), (size_t)index);
 }
 
-// Files of earlier versions do not tell it.
+// Files of earlier versions do not contain the kind.
 const char *page_kind(const json_t *device) {
     return row_text(device, "type")[0] ? row_text(device, "type") : "unknown";
 }
@@ -131,7 +131,8 @@ const char page_head[] =
     ".bar i { display: block; height: 100%; background: var(--bar); border-radius: 2px; max-width: 100%; "
     "}\n";
 
-// The pictures, the filter, and narrow pages: a string of C has 4095 letters.
+// The style of charts, filter and narrow pages, separate because a C string literal has at most
+// 4095 characters.
 const char page_style[] =
     "svg { max-width: 100%; height: auto; background: var(--card); border: 1px solid var(--line); "
     "border-radius: 4px; }\n"
@@ -166,7 +167,7 @@ const char page_style[] =
     "min-width: 100%; overflow-wrap: anywhere; }\n"
     "</style>\n";
 
-// Of no use without the script, which shows it and finds what there is to choose from.
+// Hidden until the script shows it and fills in the choices.
 const char page_filter[] =
     "<form id=\"filter\" hidden aria-label=\"filter of devices, cases and ratios\">\n"
     "<label>kind of device <select name=\"kind\"><option value=\"\">all</option></select></label>\n"

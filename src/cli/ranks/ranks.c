@@ -1,4 +1,5 @@
-// ranks.c: see ranks.h: what needs no MPI. ranks_mpi.c has the rest in clattn-mpi, ranks_none.c in the plain program.
+// ranks.c: the functions of ranks.h that need no MPI. ranks_mpi.c (in clattn-mpi) and ranks_none.c
+// (in the plain program) have the others.
 #include "cli/ranks/ranks.h"
 
 static const char *const way_names[] = {"auto", "ring", "all_to_all", "all_gather", "decode", "heads", NULL};

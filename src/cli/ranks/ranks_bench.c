@@ -1,5 +1,6 @@
-// ranks_bench.c: clattn bench --mpi: one call of attention over 1, 2, 4, ... ranks: strong scaling, the same sequence for all, and weak
-// scaling, as many rows a rank; what the ring hides, and what is sent.
+// ranks_bench.c: `clattn bench --mpi`: one attention call over 1, 2, 4, ... ranks. Strong scaling:
+// the same sequence for all counts. Weak scaling: the same rows for each rank. Reports the share of
+// transfers that the ring hides, and the bytes sent.
 #include <clattn/mpi.h>
 
 #include <math.h>
@@ -27,11 +28,10 @@ static const option_row bench_rows[] = {
     {"-d", "D", "head size; default 64", AS_INTEGER(ranks_bench, d, 1, INT32_MAX)},
     {"causal", "WORD", "no or yes; default yes", AS_CHOICE(ranks_bench, causal, yes_no)},
     {"dtype", "TYPE", "f32, f16, bf16", AS_CHOICE(ranks_bench, dtype, names_types)},
-    {"repeat", "N", "the median of so many; default 5", AS_INTEGER(ranks_bench, repeat, 1, 1000)},
-    {"decode", NULL, "one query row over keys that are shared in pages", AS_SWITCH(ranks_bench, decode)},
+    {"repeat", "N", "timed runs, whose median is shown; default 5", AS_INTEGER(ranks_bench, repeat, 1, 1000)},
+    {"decode", NULL, "one query row over keys that are partitioned in pages", AS_SWITCH(ranks_bench, decode)},
     {"piece-rows", "N", "the ring's piece; default 32 MiB", AS_INTEGER(ranks_bench, piece, 1, INT32_MAX)},
-    {"all-ranks", NULL, "the ranks that there are alone, and not 1, 2, 4, ... of them, too",
-     AS_SWITCH(ranks_bench, all)},
+    {"all-ranks", NULL, "measure only all ranks, not also 1, 2, 4, ... of them", AS_SWITCH(ranks_bench, all)},
 };
 
 typedef struct ranks_call {
@@ -70,7 +70,7 @@ static void close_call(ranks_call *c) {
     free(c->kv);
 }
 
-// This rank's part of n rows over so many.
+// Create this rank's part of a call of n rows over `count` ranks.
 static int open_call(const ranks_bench *b, session *s, int rank, int count, int64_t n, ranks_call *c) {
     clattn_mpi_attention_params *p = &c->params;
     const int64_t page = 256;
@@ -82,7 +82,7 @@ static int open_call(const ranks_bench *b, session *s, int rank, int count, int6
                                  : clattn_mpi_zigzag(rank, count, n, c->kv, 2);
     int64_t rows = 0;
     for (int32_t k = 0; k < p->kv_rows.count; k++) rows += c->kv[k].count;
-    if (p->kv_rows.count == 0) p->kv_rows.count = 1; // of no rows
+    if (p->kv_rows.count == 0) p->kv_rows.count = 1; // one segment without rows
     memcpy(c->q, c->kv, b->decode ? 0 : sizeof c->q);
     p->q_rows.count = b->decode ? 0 : p->kv_rows.count;
     p->score.causal = b->causal, p->score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
@@ -97,14 +97,15 @@ static int open_call(const ranks_bench *b, session *s, int rank, int count, int6
     return status;
 }
 
-// The same on all ranks of it: one that stopped alone would be waited for.
+// Exchange the worst status. All ranks must stop together, because a rank that stops alone leaves
+// the others waiting.
 static clattn_status agreed(MPI_Comm comm, clattn_status mine) {
     int worst = (int)mine;
     MPI_Allreduce(MPI_IN_PLACE, &worst, 1, MPI_INT, MPI_MAX, comm);
     return (clattn_status)worst;
 }
 
-// The median by time of the slowest rank; the first is not counted.
+// The median run by the slowest rank's time. The first run is not counted.
 static clattn_status measure(const ranks_bench *b, clattn_mpi *world, MPI_Comm comm, const ranks_call *c,
                              clattn_mpi_report *median, double *seconds) {
     clattn_mpi_report *reports = calloc((size_t)b->repeat + 1, sizeof *reports);
@@ -158,7 +159,7 @@ static void print_row(const ranks_bench *b, const session *s, const bench_row *r
     fflush(stdout);
 }
 
-// The first `count` ranks; the others wait.
+// Run on the first `count` ranks while the others wait.
 static int run_part(const ranks_bench *b, session *s, MPI_Comm comm, int count, bench_row *row) {
     const clattn_mpi_params params = {.comm = comm, .context = s->context, .queue = s->queue};
     clattn_mpi *world = NULL;
@@ -171,7 +172,8 @@ static int run_part(const ranks_bench *b, session *s, MPI_Comm comm, int count, 
     if (done != CLATTN_OK) return session_status(s, done);
     status = open_call(b, s, rank, count, row->n, &c);
     MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MAX, comm);
-    if (status < 0 && !b->decode) done = clattn_mpi_attention_plan(world, &c.params, &plan); // which measures
+    // Measures the transfer rates.
+    if (status < 0 && !b->decode) done = clattn_mpi_attention_plan(world, &c.params, &plan);
     done = agreed(comm, done);
     if (status < 0 && done == CLATTN_OK) done = measure(b, world, comm, &c, &row->report, &row->seconds);
     clattn_mpi_last_error(world, text, sizeof text);
@@ -189,7 +191,8 @@ static int run_part(const ranks_bench *b, session *s, MPI_Comm comm, int count, 
     return status;
 }
 
-// Efficiency: time of one rank over P times the time of P; of weak scaling work of P ranks is P times as much a rank.
+// Strong efficiency: the time of one rank divided by P times the time of P ranks. Weak efficiency
+// also accounts for the work of each rank, which grows P times.
 static int run_all(const ranks_bench *b, session *s) {
     double alone = 0;
     int status = -1;
@@ -228,7 +231,8 @@ int ranks_bench_run(int argc, char **argv) {
     status = ranks_open(&b.ranks, &line, argc, argv);
     if (status >= 0) return status;
     if (ranks_way_is(&b.ranks, "decode") || ranks_way_is(&b.ranks, "heads"))
-        status = tool_wrong("--mpi-way %s: is of attend and layer; --decode measures decode", b.ranks.way);
+        status =
+            tool_wrong("--mpi-way %s: works with attend and layer; --decode measures decode", b.ranks.way);
     if (status < 0) status = session_open(&s, &b.common);
     const bool opened = status < 0;
     status = ranks_agree(&b.ranks, status);

@@ -23,7 +23,7 @@ int64_t ranks_keys_count(const ranks_keys *k, int64_t item) {
     return ranks_keys_new(k, item) + (k->has_past ? k->past[0].whole.shape[axis_of(k)] : 0);
 }
 
-// Alike but for the axes that `free` has as bits.
+// Check that types and shapes are equal. A set bit in `free` exempts that axis.
 static int alike(const char *option, const load_place *a, const char *other, const load_place *b,
                  unsigned free) {
     char mine[128], theirs[128];
@@ -43,13 +43,13 @@ static int check_past(const ranks_keys *k, int64_t batch, bool prefix) {
     if (status < 0) status = alike(k->past_options[1], &k->past[1], k->past_options[0], &k->past[0], 8u);
     const int64_t items = k->past[0].whole.shape[0], most = k->past[0].whole.shape[axis_of(k)];
     if (status < 0 && items != 1 && (prefix || items != batch))
-        return tool_wrong(prefix ? "--%s: has %lld items: 1 is needed, which all share"
+        return tool_wrong(prefix ? "--%s: has %lld items: 1, which all share, is needed"
                                  : "--%s: has %lld items: 1 or B = %lld are needed",
                           k->past_options[0], (long long)items, (long long)batch);
     for (int64_t b = 0; b < batch && status < 0 && k->past_lengths; b++)
         if (k->past_lengths[b] < 0 || k->past_lengths[b] > most)
-            return tool_wrong("--past-lengths: item %lld is %d: 0 to %lld rows are there", (long long)b,
-                              (int)k->past_lengths[b], (long long)most);
+            return tool_wrong("--past-lengths: item %lld is %d: a number from 0 to %lld rows is needed",
+                              (long long)b, (int)k->past_lengths[b], (long long)most);
     return status;
 }
 
@@ -89,7 +89,8 @@ int ranks_keys_find(ranks_keys *k, const char *files[2], kv_options *o, int64_t 
     return status;
 }
 
-// Rows of one file from `row` on, at most `*count`, that are those of an item from key j on. NULL: they are nowhere.
+// Find where key j of an item is stored: the file, the row in the file, and how many further rows
+// (at most *count) follow there. NULL: no file has the key.
 static const load_place *place_of(const ranks_keys *k, int which, int64_t item, int64_t j, int64_t end,
                                   int64_t *source, int64_t *row, int64_t *count) {
     const int64_t past = ranks_keys_past(k, item);
@@ -112,7 +113,7 @@ static const load_place *place_of(const ranks_keys *k, int which, int64_t item, 
     return k->paged || j < past + ranks_keys_new(k, item) ? &k->now[which] : NULL;
 }
 
-// `count` rows of all heads, to row `at` of an item of `a`.
+// Copy `count` rows of all heads from a file to row `at` of an item of `a`.
 static bool copy_rows(const ranks_keys *k, const load_place *from, int64_t source, int64_t row, int64_t count,
                       array *a, int64_t item, int64_t at, reason why) {
     const int axis = axis_of(k);

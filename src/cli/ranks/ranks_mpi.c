@@ -1,14 +1,16 @@
-// ranks_mpi.c: what clattn-mpi has in place of the plain program's functions of ranks.h: MPI, and attention over its ranks.
-// No rank waits for one that is elsewhere: ranks_open compares the command and its options, which alone decide what is exchanged, before
-// anything else; the one file that decides it, --cu-seqlens, is compared by ranks_alike; and every step that can fail on a rank
-// ends in ranks_agree on all, whose status is the same. The library's calls compare what they are given and agree by themselves.
+// ranks_mpi.c: the functions of ranks.h in clattn-mpi: MPI, and attention over its ranks.
+//
+// Ranks must never wait for each other at different steps. First, ranks_open compares the command
+// and its options, which determine the exchanges. Then ranks_alike compares --cu-seqlens, the one
+// file that determines them. Every step that may fail on one rank ends with ranks_agree on all
+// ranks. The library's calls compare their arguments themselves.
 #include <clattn/mpi.h>
 
 #include <math.h>
 #include "cli/ranks/ranks.h"
 #include "cli/common/report.h"
 
-// FNV-1a, and never 0.
+// FNV-1a, but never 0.
 static uint64_t hash_of(const void *bytes, size_t count) {
     const unsigned char *b = bytes;
     uint64_t hash = 0xcbf29ce484222325u;
@@ -16,13 +18,13 @@ static uint64_t hash_of(const void *bytes, size_t count) {
     return hash | 1;
 }
 
-// The ranks compare this first. It has one length in every command.
+// The request that ranks compare first. Its size is the same for every command.
 typedef struct request {
     char command[24], version[24];
     uint64_t options[OPTIONS_MOST]; // 0: not given
 } request;
 
-// The device and the report are a rank's own; files may lie elsewhere on each machine.
+// Device and report options may differ between ranks.
 static bool is_free(const option_group *group) {
     return !strcmp(group->title, "common options");
 }
@@ -123,7 +125,8 @@ void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows) {
     clattn_mpi_segment segments[2] = {{0, 0}, {0, 0}};
     *rows = (ranks_rows){.whole = whole, .file = whole};
     rows->count = clattn_mpi_zigzag(r->rank, r->count, whole, segments, 2);
-    if (rows->count == 0) rows->count = 1; // none of them, which is said: rows that are not said are blocks
+    // One empty chunk: a count of 0 would mean the default, blocks.
+    if (rows->count == 0) rows->count = 1;
     for (int c = 0; c < rows->count; c++) {
         rows->chunks[c].start = segments[c].start, rows->chunks[c].count = segments[c].count;
         rows->rows += segments[c].count;
@@ -143,7 +146,8 @@ static clattn_mpi_way way_of(const ranks *r) {
     return (clattn_mpi_way)way;
 }
 
-// All ranks agree again, though the library has: the line is the same on all.
+// Finish a call. The library has agreed already, but ranks_agree also makes the error line equal on
+// all ranks.
 static int finish(ranks *r, session *s, clattn_status done, const clattn_mpi_report *report, const char *way,
                   const char *why) {
     char text[400] = "";
@@ -205,7 +209,7 @@ int ranks_verdict(const ranks *r, expect *e) {
     return ranks_agree(r, expect_verdict(e));
 }
 
-// Sums over ranks, and the slowest's times, by rank 0.
+// Print on rank 0 the sums over all ranks and the times of the slowest rank.
 int ranks_tell(const ranks *r, const session *s, const char *out, const expect *e) {
     const ranks_told *t = &r->told;
     double mine[4] = {t->seconds, t->compute, t->transfer, t->exposed}, most[4] = {0},

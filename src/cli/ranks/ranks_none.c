@@ -1,4 +1,5 @@
-// ranks_none.c: ranks.h in the program that is linked with no MPI: its way to the one that is. ranks_mpi.c has the same functions.
+// ranks_none.c: the functions of ranks.h in the program without MPI: execute clattn-mpi. See
+// ranks_mpi.c.
 #define _XOPEN_SOURCE 700
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <errno.h>
@@ -6,7 +7,8 @@
 
 #include "cli/ranks/ranks.h"
 
-// Where the machine does not tell where the program lies, the search path knows.
+// The path of clattn-mpi: beside this program, or by the search path if this program's folder is
+// unknown.
 static void program_path(char path[4096]) {
     const char *name = "clattn-mpi";
 #ifdef _WIN32
@@ -43,7 +45,7 @@ void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows) {
     *rows = ranks_all(whole);
 }
 
-// Never reached from here on: the program has gone over.
+// The functions below are never called, because ranks_open has replaced the program.
 static int none(void) {
     return tool_failed("--mpi: this program has no MPI");
 }

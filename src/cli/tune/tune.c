@@ -1,7 +1,7 @@
-// tune.c: clattn tune: which kernel and knobs are fastest on this device. Every candidate is forced by a
-// tuned row of its own, verified on hard cases against the double-precision reference, then timed; the
-// winners are printed as rows that a context takes (clattn_context_params.tuned_rows) and that can be
-// committed to src/lib/plan/rows/tuned_rows.c.
+// tune.c: the command `clattn tune`: find the fastest kernels and knobs of this device. Each
+// candidate is forced by a tuned row, verified on hard cases against the double-precision
+// reference, then timed. The winners are printed as rows for clattn_context_params.tuned_rows or
+// for src/lib/plan/rows/tuned_rows.c.
 #include "verification/sets/hard_cases.h"
 #include "verification/limits/model.h"
 #include "verification/words/words.h"
@@ -12,7 +12,7 @@
 #include "cli/tune/tuned.h"
 #include "cli/verify/verify_case.h"
 
-// Where a candidate is tried: families.def.
+// The devices on which a candidate is tried; see families.def.
 typedef enum tune_where { TUNE_ANY, TUNE_CPU, TUNE_OTHER, TUNE_MATRIX } tune_where;
 
 static const struct {
@@ -31,7 +31,8 @@ static const struct {
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
 _Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
 
-// The condition of a row for the class's test: as many query rows and, where they are many, a window of at most its width, or none.
+// Write the row's condition for a class: the number of query rows, and for many rows the width of
+// the window or none.
 static void name_class(tune_class *class) {
     const struct test_case *c = &class->test;
     const clattn_score *s = &c->score;
@@ -41,7 +42,7 @@ static void name_class(tune_class *class) {
                                         : -1;
     char band[32] = "band=513..";
     if (left >= 0 && right >= 0) snprintf(band, sizeof band, "band=..%lld", left + right + 1);
-    if (n < 97) // shipped rows do not tell them apart
+    if (n < 97) // shipped rows do not distinguish windows for few rows
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld", n, n);
     else
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s", n, n, band);
@@ -57,8 +58,8 @@ static void add_line(tune *t, const char *line) {
     if (n > 0 && (size_t)n < sizeof t->text - t->used) t->used += (size_t)n;
 }
 
-// The rows' condition on the device. A CPU that reports no vectors may have some: the planner's width is probed then, and
-// rows that are made here hold for it whatever it is.
+// The rows' condition on the device. A CPU may report no vectors although it has some. The planner
+// then probes the width, and the row applies to any width.
 static const char *device_condition(const clattn_capabilities *device, char text[40]) {
     const bool hint = device->is_cpu && device->float_vector_width < 4;
     snprintf(text, 40, hint ? "cpu=%d" : "cpu=%d lanes=%u", device->is_cpu,
@@ -101,7 +102,8 @@ static bool make_classes(tune *t, char why[256]) {
     return true;
 }
 
-// Every case without extras has one head size, so that one program serves verification and timing.
+// True for a case without extra options. Such cases have head size 64, so that verification and
+// timing share one program.
 static bool without_extras(const struct test_case *c) {
     const unsigned lengths = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS);
     return case_attends(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&
@@ -109,7 +111,7 @@ static bool without_extras(const struct test_case *c) {
            !(c->hosts & ~lengths) && c->score.softcap == 0.0f && c->q_type == c->kv_type;
 }
 
-// At least one case must have been run: what takes none is not right.
+// Verify a candidate. At least one case must pass: a kernel that supports no case is not verified.
 static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
     int passed = 0;
     for (int i = 0; i < hard_case_count; i++) {
@@ -128,7 +130,7 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
     return passed > 0;
 }
 
-// Median time of a case in ns; 0 where it does not run, or is wrong.
+// Median time of a case in ns; 0 if the case fails or its result is wrong.
 static double timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
     const measure_settings settings = {.repeat = repeat};
     const bench_case c = {.test = *test};
@@ -148,10 +150,10 @@ static double timed(session *s, const struct test_case *test, int64_t repeat, bo
     return ok ? times.time_ns : 0.0;
 }
 
-// Parameters of CLBlast's GEMM kernels, for a device that its database lacks. CLBlast 1.5.3 does not tell a C program whether it has the
-// device, nor what it took instead, so that its own choice is what is timed first. Every candidate is given to a context as a tuned row,
-// verified, and timed. CLBlast keeps the last candidate until the process ends. Sets that its database has for GPUs of several kinds and
-// for CPUs, from small to large work-groups; with what they need.
+// Parameters for CLBlast's GEMM kernels on devices that its database lacks. CLBlast 1.5.3 does not
+// report its own choice, so its own is timed first. The sets are from its database, for CPUs and
+// several kinds of GPUs, ordered by work-group size. CLBlast keeps the last set until the process
+// ends.
 typedef struct gemm {
     unsigned group, local_bytes;
     const char *parameters;
@@ -173,7 +175,8 @@ static const gemm direct[] = {{64, 8448, DIRECT(8, 8, 4, 4, 32)},     {64, 8448,
                               {256, 33280, DIRECT(16, 16, 4, 4, 64)}, {64, 33280, DIRECT(8, 8, 8, 8, 64)}};
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-// Another set must be so much faster than CLBlast's own, or it is chance.
+// A set must need less than this share of the time of CLBlast's own set. Smaller gains may be
+// chance.
 #define WORTH 0.95
 
 static int try_parameters(tune *t, const char *row, const struct test_case *test, double *time_ns) {
@@ -188,8 +191,8 @@ static int try_parameters(tune *t, const char *row, const struct test_case *test
 }
 
 typedef enum tuned_gemm { TUNE_XGEMM, TUNE_XGEMM_DIRECT } tuned_gemm;
-// Try those of a kernel, CLBlast's own first, on a projection by CLBlast, and add a row where others are faster. *best_ns: what CLBlast's
-// own take, then the best. Returns -1, or the exit status where the device is gone.
+// Time the sets of a kernel on a projection by CLBlast, its own set first. Add a row if another set
+// is faster. *best_ns receives the best time. Returns -1, or the exit status if the device is lost.
 static int try_gemm(tune *t, tuned_gemm kernel, const struct test_case *test, double *best_ns) {
     const gemm *const all = kernel == TUNE_XGEMM ? xgemm : direct, *best = NULL;
     const char *const word = kernel == TUNE_XGEMM ? "clblast_xgemm" : "clblast_xgemm_direct";
@@ -227,8 +230,8 @@ typedef struct winner {
     double time_ns;
 } winner;
 
-// Try one row on every class of a type, and keep it where it wins. Returns -1, or the exit status where the
-// device is gone.
+// Try one row on every class with a type, and keep it where it is the fastest. Returns -1, or the
+// exit status if the device is lost.
 static int try_row(tune *t, const char *row, clattn_type type, winner *winners) {
     session s = {0};
     char text[300];
@@ -279,21 +282,21 @@ static void add_winner(tune *t, clattn_type type, int i, const winner *w) {
     json_decref(numbers);
 }
 
-// The nth candidate of those; NULL past the last.
+// The nth candidate for these devices; NULL past the last.
 static const char *candidate(tune_where where, int n) {
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++)
         if (candidates[i].where == where && n-- == 0) return candidates[i].row;
     return NULL;
 }
 
-// The same of those for this device. An empty one cannot differ from another on it.
+// The nth candidate for this device. An empty row is one that cannot differ from another here.
 static const char *candidate_here(const tune *t, int n) {
     const char *row = candidate(t->device.is_cpu ? TUNE_CPU : TUNE_OTHER, n);
     return row && strstr(row, "SUBGROUP") && !t->device.subgroups ? "" : row;
 }
 
-// Whether a row's kernel runs on a matrix engine that the device has proven: elsewhere it would run on its emulation, or another
-// kernel under its name.
+// Set *has if the row's kernel runs on a matrix engine that a probe has verified. Otherwise the
+// kernel would be emulated, or another kernel would run.
 static int ask_matrix(tune *t, const char *row, clattn_type type, bool *has) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 8, 1024, 64)};
     session s = {0};
@@ -308,7 +311,8 @@ static int ask_matrix(tune *t, const char *row, clattn_type type, bool *has) {
     return -1;
 }
 
-// Rows of a kernel stand together. With --quick the first of each alone. Terms are those of float32.
+// Try the candidates of matrix engines. The rows of a kernel are adjacent; --quick tries only the
+// first of each kernel. Rows with TERMS are for float32.
 static int try_matrix(tune *t, clattn_type type, winner *winners) {
     const char *row, *before = "";
     bool has = false;
@@ -337,7 +341,8 @@ static int tune_type(tune *t, clattn_type type) {
     return status;
 }
 
-// Rows that will be tried; those of a matrix engine count as one, whether there is one is seen then.
+// The number of rows to try. Matrix engine rows are not counted, because their availability is not
+// known yet.
 static double count_rows(const tune *t) {
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     const bool linear = own && own->op == CASE_LINEAR;
@@ -349,7 +354,7 @@ static double count_rows(const tune *t) {
     return types * each + (!own || linear ? 2 : 0) + projections;
 }
 
-// The native kernel of many rows of the case's types; of blocks the one of float32.
+// The native kernel for many rows of the case's types. For block types it is the float32 kernel.
 static void native_kernel(session *s, const struct test_case *c, clattn_linear_choice *choice) {
     const int64_t x[3] = {1, 256, 512}, w[2] = {512, 512};
     const clattn_tensor rows = clattn_tensor_dense(NULL, c->q_type, 3, x);
@@ -369,7 +374,8 @@ static const char *projection_rows(const tune *t, bool lanes, char text[48]) {
     return text;
 }
 
-// One projection: CLBlast, with the best of its parameters, against the native kernel, a row for the faster.
+// Tune one projection: time CLBlast with its best parameters against the native kernel, and add a
+// row for the faster.
 static int tune_projection(tune *t, const char *name) {
     struct test_case c;
     char why[256], line[512], device[40], rows[48];
@@ -403,7 +409,7 @@ static int tune_projection(tune *t, const char *name) {
     return -1;
 }
 
-// The kernel that CLBlast takes for large products, whatever the case asked for.
+// Tune the CLBlast kernel for large products, independent of the case.
 static int tune_large(tune *t) {
     struct test_case c;
     char why[256];
@@ -431,7 +437,7 @@ static int run_tune(tune *t) {
     if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
     if (status >= 0) return status;
     if (!t->row_count && interrupt_asked()) return tool_interrupted("interrupted before the first row");
-    if (!t->row_count) return tool_failed("no candidate ran and was right: there is no row");
+    if (!t->row_count) return tool_failed("no candidate ran with a right result: there is no row");
     if (!t->common.json) fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error)) return tool_failed("%s", error);
     const bool general = !t->named && !t->projection;
@@ -445,7 +451,7 @@ static int run_tune(tune *t) {
 }
 
 int tool_tune(int argc, char **argv) {
-    static tune t; // large; a run keeps nothing of the last one
+    static tune t; // static because it is large; every run initialises it
     static const option_row rows[] = {
         {"out", "FILE",
          "also write the rows to this file: a text for clattn_context_params.tuned_rows, whose format "
@@ -464,7 +470,8 @@ int tool_tune(int argc, char **argv) {
          AS_SWITCH(tune, projection)}};
     const option_group groups[] = {{"tune", OPTION_ROWS(rows), &t}, common_group(&t.common)};
     command_line line = {.command = "tune",
-                         .summary = "find the fastest legal variants of this device, as rows for the planner",
+                         .summary =
+                             "find the fastest kernel variants for this device, as rows for the planner",
                          .example = "clattn tune --device cpu --out rows.txt",
                          .groups = groups,
                          .group_count = 2};
@@ -474,7 +481,7 @@ int tool_tune(int argc, char **argv) {
     if (status < 0 && t.common.tuned)
         return tool_wrong("--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
-        return tool_wrong("--projection: the case is none: a linear case is needed");
+        return tool_wrong("--projection: the case has no projection: a linear case is needed");
     if (status < 0) status = options_check_outputs(&line);
     if (status >= 0) return status;
     t.common.tuned = "off";

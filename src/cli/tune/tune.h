@@ -1,4 +1,4 @@
-// tune.h: what the parts of clattn tune share: the run's rows, and the time of a case.
+// tune.h: what the files of `clattn tune` share: the run's rows and the gain of a row.
 #ifndef CLATTN_TOOL_TUNE_TUNE_H
 #define CLATTN_TOOL_TUNE_TUNE_H
 #include <jansson.h>
@@ -9,7 +9,7 @@
 
 #define TUNE_CLASSES 3
 
-// The problem classes that get a row each; a representative is timed.
+// A class of problems that receives a row. `test` is its representative, which is timed.
 typedef struct tune_class {
     char condition[64];
     struct test_case test;
@@ -18,7 +18,7 @@ typedef struct tune_class {
 typedef struct tune {
     const char *out;
     bool quick, projection;
-    bool named; // one case in place of the classes
+    bool named; // one case instead of the classes
     tune_class classes[TUNE_CLASSES];
     int class_count;
     common_options common;
@@ -28,21 +28,23 @@ typedef struct tune {
     size_t used;
     int row_count;
     enum { TUNE_KEEP_GENERAL, TUNE_KEEP_ON, TUNE_KEEP_OFF } keep;
-    char kept[16384]; // those for the cache folder
+    char kept[16384]; // the rows for the cache folder
     size_t kept_used;
     int kept_count;
-    json_t *rows;      // of --json
-    progress progress; // in rows that are tried
+    json_t *rows;      // for --json
+    progress progress; // in rows tried
 } tune;
 
-// tune_keep.c. What a row gains on this case, in turns with what is shipped.
+// tune_keep.c: the gain of a row on a case, interleaved with the shipped configuration.
 typedef struct tune_gained {
-    bool faster;            // for sure
-    double gain, low, high; // what is shipped takes so many times its time, and the interval; 0: not known
-    char remark[160];       // the same as words
+    bool faster; // certainly faster
+    // The shipped time divided by the row's time, and its interval. 0: unknown.
+    double gain, low, high;
+    char remark[160]; // the same in words
 } tune_gained;
 void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gained *gained);
 void tune_keep_row(tune *t, const char *row);
-// Into the cache folder, where a session finds them (tuned.h). -1, or an exit status with its line.
+// Write the kept rows to the cache folder, where sessions find them (tuned.h). Returns -1, or an
+// exit status after printing a line.
 int tune_keep(const tune *t);
 #endif

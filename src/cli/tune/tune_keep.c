@@ -1,13 +1,14 @@
-// tune_keep.c: what a row of clattn tune gains over what is shipped, and the rows that are kept for the device: those alone
-// that are faster for sure. Everything else would pin chance, or a moment in which the machine was busy.
+// tune_keep.c: measure a row's gain over the shipped configuration, and keep the rows that are
+// certainly faster. Other rows could be chance, or the effect of a busy machine.
 #include "cli/bench/bench.h"
 #include "cli/files/file.h"
 #include "cli/tune/tune.h"
 #include "cli/tune/tuned.h"
 
 #define TURNS 15
-#define TURNS_MS 2000.0 // of one row at most
-#define MOST_RATIO 1e17 // of an interval that is none: too few runs
+#define TURNS_MS 2000.0 // for one row
+// An upper bound above this means that there were too few runs for an interval.
+#define MOST_RATIO 1e17
 
 void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gained *gained) {
     const bench_settings settings = {.measure = {.repeat = TURNS, .max_ms = TURNS_MS}};
@@ -21,7 +22,7 @@ void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gain
                  pair.row.why);
         return;
     }
-    // As gains, so that more is better: the interval turns round.
+    // The gain is the inverse of the ratio, so the ends of the interval swap.
     gained->gain = 1.0 / r->ratio;
     if (r->high > MOST_RATIO) {
         snprintf(gained->remark, sizeof gained->remark, "about %.2fx what is shipped: too few runs to tell",
@@ -40,7 +41,8 @@ void tune_keep_row(tune *t, const char *row) {
     if (n > 0 && (size_t)n < sizeof t->kept - t->kept_used) t->kept_used += (size_t)n, t->kept_count++;
 }
 
-// Rows of an earlier run go, too, where this one found none: it measured the same.
+// Write the kept rows. Without any, delete the rows of an earlier run: this run measured the same
+// candidates.
 int tune_keep(const tune *t) {
     char folder_text[4096], path[4200], head[TUNED_HEAD], error[512];
     common_options plain = t->common;

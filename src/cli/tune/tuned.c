@@ -10,7 +10,8 @@ const char *tuned_head(const clattn_capabilities *device, char line[TUNED_HEAD])
     return line;
 }
 
-// The name tells a reader whose rows they are; the head of the file decides.
+// The file's name shows the device to a reader. Only the first line of the file decides whose rows
+// these are.
 bool tuned_path(const char *folder, const clattn_capabilities *device, char *path, size_t size) {
     char name[100];
     size_t used = 0;

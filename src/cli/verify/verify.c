@@ -1,5 +1,6 @@
-// verify.c: clattn verify: every kernel variant on hard cases against the double-precision reference.
-// A variant is forced by a tuned row of its own, so what runs is what the planner can choose anywhere.
+// verify.c: the command `clattn verify`: run every kernel variant on hard cases and compare with
+// the double-precision reference. A tuned row forces each variant, so that the planner could choose
+// each one on some device.
 #include <jansson.h>
 
 #include "verification/sets/hard_cases.h"
@@ -9,13 +10,13 @@
 #include "cli/common/report.h"
 #include "cli/verify/verify_case.h"
 
-// The variants and what each takes, from families.def.
+// The kernel variants and the cases that they support, from families.def.
 typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_I8, TAKES_HALVES, TAKES_TERMS, TAKES_INTEGERS } takes;
 
 static const struct {
     const char *name;
     clattn_kernel kernel;
-    const char *pairs; // whose covering array it runs
+    const char *pairs; // name of the covering array that it runs
     takes takes;
     const char *rows;
 } variants[] = {
@@ -28,21 +29,23 @@ static const struct {
 #define PAIRS_SEED 1
 
 typedef struct verify {
-    const char *only;      // VARIANT or VARIANT/CASE
-    const char *named;     // in place of the hard cases
-    const char *family;    // cases that another one takes are passed over
-    bool backward, pairs;  // gradients alone; a covering array in place of the hard cases
-    int64_t share, shares; // of its configurations; shares 0: all
-    char seen[512];        // families that took some
-    struct test_case test; // of that name
+    const char *only;   // VARIANT or VARIANT/CASE
+    const char *named;  // this case replaces the hard cases
+    const char *family; // skip the cases that another family runs
+    // Backward: only gradients. pairs: a covering array replaces the hard cases.
+    bool backward, pairs;
+    // Run part `share` of `shares` of the array's configurations; shares 0: all.
+    int64_t share, shares;
+    char seen[512];        // families that ran at least one case
+    struct test_case test; // the case `named`
     common_options common;
     several_options several;
     int counts[3];
     json_t *rows;
-    progress progress; // in cases; in variants where each makes its own
+    progress progress; // in cases, or in variants if each variant generates its cases
 } verify;
 
-// K/N, K from 0 and below N.
+// Parse K/N with 0 <= K < N.
 static bool take_share(void *target, const char *value, char why[256]) {
     verify *v = target;
     if (number_whole_at(&value, &v->share) && *value++ == '/' && number_whole_at(&value, &v->shares) &&
@@ -69,7 +72,7 @@ static bool wanted(const verify *v, const char *variant, const char *name) {
     return hard >= 0 && !strcmp(hard_cases[hard].alias, name);
 }
 
-// Each family's name once, for whoever asks for one that took nothing.
+// Record each family's name once, for the error when --family ran no case.
 static void remember(verify *v, const char *family) {
     char word[40];
     const size_t n = strlen(v->seen);
@@ -78,7 +81,7 @@ static void remember(verify *v, const char *family) {
         snprintf(v->seen + n, sizeof v->seen - n, "%s", word);
 }
 
-// JSON has no number for one that is not finite.
+// JSON has no number for an infinity or NaN.
 static json_t *error_json(double nmse) {
     json_t *number = nmse >= 0.0 ? json_real(nmse) : NULL;
     return number ? number : json_null();
@@ -108,7 +111,7 @@ static void say(verify *v, const session *s, const char *variant, const struct t
                          s->capabilities->name, variant, full);
 }
 
-// `part` of the whole work.
+// Run a case. `part` is its share of the progress.
 static void run_case(verify *v, session *s, int i, const struct test_case *test, double part) {
     char why[256], what[128];
     snprintf(what, sizeof what, "%.30s/%.90s", variants[i].name,
@@ -125,15 +128,17 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
 }
 
 static bool is_integers(clattn_type type) {
-    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2; // blocks
+    // Also blocks of more than two numbers.
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2;
 }
 
-// Projections have variants of their own, and so have gradients; a layer has both.
+// True if variant i should run the case. Projections and gradients have variants of their own, and
+// a layer runs both.
 static bool suits(int i, const struct test_case *test) {
     const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
     const bool linear = !strcmp(variants[i].pairs, "layer");
     if ((test->op == CASE_BACKWARD) != !strcmp(variants[i].pairs, "backward")) return false;
-    // Other types have their variants, which would only run again.
+    // Skip other types: the variants of those types already run them.
     const bool bf16 =
         test->kv_type == CLATTN_TYPE_BF16 && !test->values &&
         (test->op != CASE_BACKWARD || (test->q_type == test->kv_type && test->out_type == test->kv_type));
@@ -171,7 +176,7 @@ static void run_pairs(verify *v, session *s, int i, const char *family) {
 }
 
 static int run_variant(verify *v, session *s, int i) {
-    v->common.tuned = "off"; // a variant without rows of its own is as it is shipped
+    v->common.tuned = "off"; // a variant without rows of its own runs as shipped
     const int status = session_open_rows(s, &v->common, variants[i].rows[0] ? variants[i].rows : NULL);
     if (status >= 0) return status;
     if (v->pairs) run_pairs(v, s, i, variants[i].pairs);
@@ -185,7 +190,7 @@ static int run_variant(verify *v, session *s, int i) {
     return -1;
 }
 
-// The cases that will be run, or the variants.
+// The number of cases to run, or of variants.
 static int count_work(const verify *v, bool together) {
     int count = 0;
     if (together) return v->named ? 1 : v->pairs ? pairs_of_attention.least : hard_case_count;
@@ -200,9 +205,9 @@ static int count_work(const verify *v, bool together) {
     return count;
 }
 
-// The planner's choice alone: every device has its own.
+// Run on a group of devices, where each device uses the planner's choice.
 static int run_several(verify *v) {
-    static several all; // its sessions do not move
+    static several all; // static: sessions must not move
     struct pairs pairs = {.count = 0};
     v->common.tuned = "off";
     const int status = several_open(&all, &v->several, &v->common, false);
@@ -224,12 +229,12 @@ static int run_several(verify *v) {
     return -1;
 }
 
-// Cases that no kernel took have shown nothing.
+// Print the totals. A run in which no kernel ran a case is an error, because nothing was verified.
 static int finish(const verify *v) {
     const int *n = v->counts;
     int status = n[VERIFY_FAIL] ? EXIT_FAILED : EXIT_DONE;
     if (v->family && n[VERIFY_PASS] + n[VERIFY_FAIL] + n[VERIFY_UNSUPPORTED] == 0)
-        return tool_wrong("--family %s: took no case: of %.*s one is accepted", v->family,
+        return tool_wrong("--family %s: ran no case: one of %.*s is accepted", v->family,
                           v->seen[0] ? (int)strlen(v->seen) - 1 : 0, v->seen);
     if (v->common.json) {
         const int told =
@@ -239,12 +244,14 @@ static int finish(const verify *v) {
     } else
         printf("%d pass, %d fail, %d unsupported\n", n[VERIFY_PASS], n[VERIFY_FAIL], n[VERIFY_UNSUPPORTED]);
     if (n[VERIFY_PASS] + n[VERIFY_FAIL] > 0) return status;
-    return tool_failed("nothing was verified: no kernel asked for takes the %d cases", n[VERIFY_UNSUPPORTED]);
+    return tool_failed("nothing was verified: no selected kernel supports the %d cases",
+                       n[VERIFY_UNSUPPORTED]);
 }
 
-// -1, or the exit status of a request that says its cases twice.
+// Reject combinations of options that name cases twice. Returns -1, else the exit status.
 static int refuse_together(verify *v) {
-    if (v->backward && v->only) return tool_wrong("--backward: is --only backward: one of both is accepted");
+    if (v->backward && v->only)
+        return tool_wrong("--backward: is the same as --only backward: one of both is accepted");
     if (v->backward) v->only = "backward";
     if (v->common.tuned) return tool_wrong("--tuned: has no effect: each variant has rows of its own");
     const bool names_case = v->only && strchr(v->only, '/');
@@ -252,22 +259,23 @@ static int refuse_together(verify *v) {
         return tool_wrong("--only %s: names a case, and so does --case %s: one is accepted", v->only,
                           v->named);
     if (v->pairs && (v->named || names_case))
-        return tool_wrong("--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+        return tool_wrong(
+            "--pairs: makes its own cases: no --case or --only VARIANT/CASE is accepted with it");
     if ((v->several.devices || v->several.deal_given) && (v->only || v->family))
-        return tool_wrong("--devices: runs what the planner chooses: no --only or --family beside it");
+        return tool_wrong(
+            "--devices: runs what the planner chooses: no --only or --family is accepted with it");
     if (v->shares && !v->pairs) return tool_wrong("--share: has no effect without --pairs");
     return -1;
 }
 
-// Options of the command.
 static const option_row rows[] = {
     {"only", "VARIANT[/CASE]", "run only this variant, or this variant on this case", AS_TEXT(verify, only)},
     {"backward", NULL, "verify only gradients, as --only backward", AS_SWITCH(verify, backward)},
-    {"family", "NAME", "run only the cases that this kernel family takes, in every variant that has it",
+    {"family", "NAME", "run only the cases for which a variant selects this kernel family",
      AS_TEXT(verify, family)},
     {"pairs", NULL,
-     "run, in place of the hard cases, about 500 cases for each variant that combine every two values of "
-     "every two options; some minutes with --only, hours without",
+     "instead of the hard cases, run about 500 cases for each variant that combine every two values of every "
+     "two options; some minutes with --only, hours without",
      AS_SWITCH(verify, pairs)},
     {"share", "K/N",
      "run a part of --pairs: the cases of every Nth configuration of kernels, from the Kth on",
@@ -283,7 +291,7 @@ int tool_verify(int argc, char **argv) {
     const option_group groups[] = {
         {"verify", OPTION_ROWS(rows), &v}, several_group(&v.several), common_group(&v.common)};
     command_line line = {.command = "verify",
-                         .summary = "is this device right? every kernel variant on hard cases",
+                         .summary = "verify a device: every kernel variant on hard cases",
                          .example = "clattn verify --device cpu",
                          .groups = groups,
                          .group_count = 3};

@@ -1,4 +1,5 @@
-// verify_case.c: see verify_case.h. Inputs, reference and error budget are those of the test suites.
+// verify_case.c: see verify_case.h. Inputs, reference and error budget are those of the test
+// suites.
 #include "cli/verify/verify_case.h"
 
 #include "verification/case/case_check.h"
@@ -7,7 +8,7 @@
 
 enum { MOST_FAMILIES = 64 };
 
-// The family that the plan takes, before it runs.
+// The family that the plan selects, before the case runs.
 static verify_family plan_family(session *s, const struct case_arrays *a) {
     clattn_family all[MOST_FAMILIES];
     clattn_linear_choice choice;
@@ -42,7 +43,7 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
     if (place->error[0] != '\0') {
         snprintf(why, 256, "%s", place->error);
     } else if (family && strcmp(family, ran->name)) {
-        snprintf(why, 256, "%s takes it", ran->name[0] ? ran->name : "no single family");
+        snprintf(why, 256, "%s runs it", ran->name[0] ? ran->name : "no single family");
         result = VERIFY_UNSUPPORTED;
     } else {
         const clattn_status status = case_enqueue(s->context, s->queue, &arrays, NULL);
@@ -99,7 +100,8 @@ verify_result verify_run_several(several *all, const struct test_case *test, ver
                                  : s->message);
     case_unbind(&arrays);
     case_free(data);
-    // With scores of 1e7 nothing of the number of keys is left in a log-sum-exp (clattn_merge_params).
+    // With scores of 1e7, a float32 log-sum-exp cannot represent the number of keys
+    // (clattn_merge_params).
     const bool huge = test->contents == CASE_HUGE || test->contents == CASE_HUGE_NEGATIVE;
     const bool lost = status == CLATTN_OK && huge && all->report.deal == CLATTN_DEAL_KEYS;
     if (lost) snprintf(why, 256, "its scores are too large to merge results over some of the keys");

@@ -1,15 +1,16 @@
-/* cache.c: the format of an entry, and the checks that stand between the disk and the driver: a driver may
- * crash on a truncated binary and run a flipped bit. How files become safe and whole is os_folder's. See
+/* cache.c: the format of an entry, and its checks before the driver sees it. A driver may crash on
+ * a truncated binary, or execute a flipped bit. os_folder makes the files private and atomic. See
  * cache.h.
  *
- * File name: the key as 64 lower-case hexadecimal digits, then ".clattn". Content, integers little-endian:
- *    0   8  "clattn\r\n": no text file, and a transfer that changes line ends is seen
- *    8   4  format version, 1
- *   12   4  zero
- *   16  32  key: a file under another entry's name is seen
- *   48   8  payload bytes
- *   56  32  SHA-256 of bytes 0 to 55 and the payload
- *   88      payload, to the end of the file */
+ * File name: the key as 64 lower-case hexadecimal digits, then ".clattn". Content, integers
+ * little-endian:
+ *      0   8  "clattn\r\n": not a text file; detects a transfer that changes line ends
+ *      8   4  format version, 1
+ *     12   4  zero
+ *     16  32  key: detects a renamed entry
+ *     48   8  payload bytes
+ *     56  32  SHA-256 of bytes 0 to 55 and the payload
+ *     88      payload, to the end of the file */
 #include "base/cache.h"
 
 #include "base/host.h"
@@ -26,8 +27,8 @@ enum { NAME_BYTES = 2 * CACHE_KEY_BYTES + sizeof ".clattn" };
 
 #define STALE_NS (3600 * (uint64_t)1000000000)
 
-struct cache {         /* never changed once it is open: that is what makes threads safe without a lock */
-    os_folder *folder; /* NULL: the application's own functions alone */
+struct cache {         /* Never changed after it is opened, so threads need no lock. */
+    os_folder *folder; /* NULL: only the application's functions */
     cache_params params;
 };
 
@@ -45,7 +46,8 @@ static void put_little_endian(unsigned char *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* The one header that this key and payload can have: a store writes it, a load compares with it. */
+/* Build the only valid header for this key and payload. A store writes it; a load compares with
+ * it. */
 static void make_header(unsigned char header[HEADER_BYTES], const uint8_t *key, const void *payload,
                         size_t count) {
     memset(header, 0, HEADER_BYTES);
@@ -94,7 +96,8 @@ typedef struct entries {
     const struct clattn_host_memory *host;
 } entries;
 
-/* One that finds no memory is counted, and stays for now. */
+/* A file for which there is no memory counts in `bytes` but is not listed, so it is not removed
+ * this time. */
 static void collect(void *user, const os_file *file) {
     entries *all = user;
     if (!is_entry(file->name)) return;
@@ -114,7 +117,8 @@ static int by_age(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* Keep to a size, oldest first; `stays` has just been stored. */
+/* Remove the oldest entries until at most `most` bytes are left. `stays` has just been stored
+ * and is not removed. */
 static void make_room(const cache *c, const char *stays, uint64_t most) {
     entries all = {.host = c->params.host};
     size_t gone = 0;
@@ -152,7 +156,7 @@ cache *cla_cache_open(const cache_params *params) {
         return NULL;
     }
     *c = (cache){.folder = folder, .params = *params};
-    c->params.dir = NULL; /* the caller's */
+    c->params.dir = NULL; /* the caller's text may be freed */
     if (!c->params.max_bytes) c->params.max_bytes = CACHE_DEFAULT_BYTES;
     if (folder) cla_os_folder_visit(folder, remove_stale, c);
     return c;
@@ -176,7 +180,7 @@ void cla_cache_trim(cache *c, uint64_t max_bytes) {
     if (!max_bytes) cla_os_folder_visit(c->folder, remove_mark, c);
 }
 
-/* A whole entry of the folder's, which cla_host_release takes back; NULL: there is none. */
+/* Load a valid entry from the folder. Free it with cla_host_release. NULL: there is none. */
 static unsigned char *load_file(const cache *c, const char *name, const uint8_t *key, size_t *size) {
     unsigned char *entry = NULL;
     if (!c->folder || !cla_os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, size)) return NULL;
@@ -184,14 +188,15 @@ static unsigned char *load_file(const cache *c, const char *name, const uint8_t 
         cla_os_folder_touch(c->folder, name);
         return entry;
     }
-    /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
+    /* Another process may just have replaced the damaged file by a good one. That one is lost
+     * and will be made again. */
     cla_os_folder_remove(c->folder, name);
     cla_host_release(c->params.host, entry);
     tell(&c->params, "cache: the damaged entry %s was removed", name);
     return NULL;
 }
 
-/* The same of the application's. */
+/* Load a valid entry from the application's cache. NULL: there is none. */
 static unsigned char *load_own(const cache *c, const char *name, const uint8_t *key, size_t *size) {
     const cache_params *p = &c->params;
     *size = p->load ? p->load(p->own, name, NULL, 0) : 0;
@@ -276,7 +281,7 @@ bool cla_cache_was_fatal(cache *c, const uint8_t key[CACHE_KEY_BYTES]) {
     unsigned char *bytes = NULL;
     size_t count = 0;
     if (!c || !c->folder) return false;
-    make_key_name(mark.name, key, ".begun"); /* which is not made where it is missing */
+    make_key_name(mark.name, key, ".begun"); /* read first: hold would create a missing mark */
     if (!cla_os_folder_read(c->folder, mark.name, 1, &bytes, &count)) return false;
     cla_host_release(c->params.host, bytes);
     if (!cla_os_folder_hold(c->folder, mark.name, &mark.held)) return false;

@@ -1,4 +1,4 @@
-// names.c: the words and sizes of the header's enums, statuses and versions: one list of each.
+// names.c: names and sizes of the public enums, the status texts, and the version.
 #include <clattn/clattn.h>
 
 static const struct {

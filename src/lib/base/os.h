@@ -1,8 +1,9 @@
-/* os.h: the operating system as the library needs it: a clock, a lock, a private folder, a dynamic library.
- * The only place where it is called; os_posix.c or os_windows.c is compiled. What the names, files and
- * libraries mean is left to the callers: cache.c (folder), the loader (library), everything that locks or
- * measures. Threads: all functions may be called from any thread, also on one folder; failures are results,
- * never messages. */
+/* os.h: the operating system services that the library needs: a clock, locks, a private folder,
+ * dynamic libraries, the CPU's model. Only os_posix.c, os_windows.c and os_cpu.c call the
+ * system; Meson compiles one of the first two.
+ *
+ * Threads: every function may be called from any thread, also on one folder. Errors are
+ * returned, never printed. */
 #ifndef CLATTN_BASE_OS_H
 #define CLATTN_BASE_OS_H
 
@@ -10,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nanoseconds of a clock that never goes back and has no meaning but its differences. */
+/* Nanoseconds of a monotonic clock. Only differences between two readings have a meaning. */
 uint64_t cla_os_time_ns(void);
 
-/* Seconds since 1970 (UTC); 0 where the system does not know. */
+/* Seconds since 1970 (UTC); 0 if the system does not know the date. */
 int64_t cla_os_date_s(void);
 
-/* A lock that is not recursive. Storage by value, so that no allocation can fail where one is embedded. */
+/* A non-recursive lock. It is stored by value, so embedding one needs no allocation. */
 typedef struct os_mutex {
     union {
         void *pointer;
@@ -30,7 +31,7 @@ void cla_os_mutex_lock(os_mutex *mutex);
 void cla_os_mutex_unlock(os_mutex *mutex);
 void cla_os_mutex_destroy(os_mutex *mutex);
 
-/* Two, or none. */
+/* Initialise both locks, or neither on failure. */
 static inline bool cla_os_mutex_init_two(os_mutex *first, os_mutex *second) {
     if (!cla_os_mutex_init(first)) return false;
     if (cla_os_mutex_init(second)) return true;
@@ -38,8 +39,8 @@ static inline bool cla_os_mutex_init_two(os_mutex *first, os_mutex *second) {
     return false;
 }
 
-/* What threads wait for while they hold a lock. Waiting lets go of the lock and takes it again; it may end for no
- * reason, so what was waited for is looked at again. */
+/* A condition variable. Waiting releases the held lock and acquires it again before it returns.
+ * A wait may end spuriously, so callers check their condition in a loop. */
 typedef struct os_condition {
     union {
         void *pointer;
@@ -53,96 +54,106 @@ void cla_os_condition_wait(os_condition *condition, os_mutex *held);
 void cla_os_condition_wake_all(os_condition *condition);
 void cla_os_condition_destroy(os_condition *condition);
 
-/* A thread that calls see(user) once, unless the watch ends within so many seconds; it takes no signals. NULL where there is no memory
- * or no thread. After its end see() does not run any more; NULL is allowed. */
+/* A thread that calls see(user) once after `seconds`, unless cla_os_watch_end comes first. The
+ * thread blocks all signals. Returns NULL without memory or a thread. After cla_os_watch_end,
+ * see() no longer runs; NULL is allowed there. */
 struct clattn_host_memory;
 typedef struct os_watch os_watch;
 os_watch *cla_os_watch_begin(const struct clattn_host_memory *host, unsigned seconds, void (*see)(void *user),
                              void *user);
 void cla_os_watch_end(os_watch *watch);
 
-/* A folder that nobody but this user can change, held open: a rename or a symbolic link put in its place
- * later changes nothing. `name` is one path component made by the caller, never text from outside. */
+/* A folder that only this user can change, held open. Renaming it or replacing it by a symbolic
+ * link later has no effect. `name` is always one path component made by the caller, never text
+ * from outside. */
 typedef struct os_folder os_folder;
 struct clattn_host_memory;
 
-/* Open a folder; a missing last component is created for this user alone.
- * Returns NULL when it is a symbolic link or not a folder, belongs to another user, is writable by group or
- * others, when the parent is missing, or without memory. Windows: see os_windows.c for what stands in for
- * owner and mode. *why then says which, in words that last. `host` is where the folder takes its memory from (host.h), and outlives it. */
+/* Open a folder. A missing last component is created, accessible only to this user. `host`
+ * allocates the folder's memory (host.h) and must outlive it. Returns NULL and sets *why, a
+ * static text, on any of
+ *    a symbolic link, no folder, a missing parent, no memory
+ *    a folder that another user owns, or that group or others may write to
+ * os_windows.c describes Windows' checks. */
 os_folder *cla_os_folder_open(const char *path, const struct clattn_host_memory *host, const char **why);
 
-/* Read a whole file into memory of the folder's host, which cla_host_release takes back; an empty file gives a pointer too.
- *   max_bytes  below SIZE_MAX
- * Returns false, and touches nothing, when the file is missing, larger than max_bytes, not a plain file of
- * this user alone (see os_folder_open), or changes size while it is read. Never waits on a pipe. */
+/* Read a whole file into memory from the folder's host. Free it with cla_host_release, also for an
+ * empty file.
+ *    max_bytes  below SIZE_MAX
+ * Returns false and changes nothing if the file is missing, larger than max_bytes, or changes size
+ * meanwhile. Only a plain file that nobody else can write is read. Never blocks on a pipe. */
 bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
                         size_t *count);
 
-/* Replace or create a file, whole: a reader in any process sees the old content or the new one, also after a
- * crash. An empty folder of that name gives way. A failed write leaves no file behind; only a process killed half-way
- * leaves its temporary file, whose name begins with OS_TEMPORARY. */
+/* Create or replace a file atomically: readers in any process see the old or the new content,
+ * also after a crash. An empty folder of that name is replaced. A failed write leaves no file. A
+ * killed process may leave its temporary file, whose name begins with OS_TEMPORARY. */
 #define OS_TEMPORARY "tmp-"
 bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count);
 
-/* Remove a file; a missing one is fine. */
+/* Remove a file. A missing file is no error. */
 void cla_os_folder_remove(os_folder *folder, const char *name);
 
-/* A file of one number that this process holds until it ends, however it ends: no other process holds the file meanwhile. `number` is
- * what the file had, 0 where it is new. False: another process holds it, or the system cannot. set writes another number;
- * let_go removes the file where the number is 0. */
+/* A file with one digit that this process locks. The lock ends with the process, even in a crash.
+ * `number` is the stored digit, 0 in a new file. `hold` returns false if another process holds the
+ * file, or on a system error. `set` stores another digit. `let_go` unlocks, and removes the file if
+ * the digit is 0. */
 typedef struct os_held {
-    void *handle; /* NULL: nothing is held */
+    void *handle; /* NULL: not held */
     int number;
 } os_held;
 bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held);
 void cla_os_held_set(os_held *held, int number);
 void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held);
 
-/* Count a file as used now, where the system lets it: its age starts again. */
+/* Set the file's modification time to now, if the system permits it. Its age starts again at 0. */
 void cla_os_folder_touch(os_folder *folder, const char *name);
 
-/* One plain file of a folder. */
+/* A plain file of a folder. */
 typedef struct os_file {
     char name[96];
     uint64_t bytes;
-    uint64_t age_ns; /* since it was written or touched; 0 where the clock was set back */
+    uint64_t age_ns; /* time since it was written or touched; 0 if the clock was set back */
 } os_file;
 
-/* Show the folder's plain files, those of longer names left out, in no order. `see` may remove the file that it sees. A
- * folder that cannot be read has none. */
+/* Call `see` for each plain file of the folder, in no order; files with names too long for
+ * os_file are skipped. `see` may remove the file that it is called for. A folder that cannot be
+ * read counts as empty. */
 void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_file *file), void *user);
 
 /* NULL is allowed. */
 void cla_os_folder_close(os_folder *folder);
 
-/* The model of the CPU that runs this code, with what it and its system can: the same on every core and in every process, as far
- * as the machine tells; "" where it does not. */
+/* Model and feature words of the CPU that runs this code. The text is the same on every core and
+ * in every process; it is "" if the system does not report a model. */
 enum { OS_CPU_MODEL_BYTES = 192 };
 void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]);
 
-/* Whether the CPU that runs this code has x86's bfloat16 dot product (AVX512_BF16), which its operating
- * system also saves. */
+/* True if the CPU has x86's bfloat16 dot product (AVX512_BF16) and the system saves its
+ * registers. */
 bool cla_os_cpu_has_dot_bf16(void);
 
-/* Lanes of the widest vectors for which that CPU has x86's integer dot products (VNNI), saved likewise: 16, 8, or 0. */
+/* Lanes of the widest vectors with x86's integer dot products (VNNI) that the CPU and the system
+ * support: 16, 8 or 0. */
 int cla_os_cpu_dot_i8_lanes(void);
 
-/* Ask the system for the tile registers of x86's AMX, for all threads of this process and for good: what a signal saves of a
- * thread that used them grows by 8 KiB. True where they may be used now: the CPU has tiles of bfloat16, the system
- * saves them, and grants them. Where the CPU or the system has none nothing is asked. */
+/* Request x86's AMX tile registers from the system, for all threads and until the process ends.
+ * The signal frames of threads that use them grow by 8 KiB. Returns true if the CPU has bfloat16
+ * tiles, and the system saves and grants them. Without such a CPU or system, nothing is
+ * requested. */
 bool cla_os_request_amx(void);
-/* Whether that CPU has tiles of bytes, too. */
+/* True if the CPU also has 8-bit integer tiles (AMX-INT8). */
 bool cla_os_cpu_has_amx_i8(void);
 
-/* A library by name or path, NULL where it cannot be loaded; with the name NULL the process itself and what it is linked
- * with. Its symbols, NULL where missing. Closing NULL is allowed. */
+/* Open a library by name or path; NULL if it cannot be loaded. With a NULL name, open the
+ * process itself and the libraries linked with it. Missing symbols are NULL. Closing NULL is
+ * allowed. */
 void *cla_os_library_open(const char *name);
 void *cla_os_library_symbol(void *library, const char *name);
 void cla_os_library_close(void *library);
 
-/* The path of a file in the folder of the library, or the program, that holds this code; NULL where the system does not tell. It goes
- * back through cla_host_release. */
+/* The path of `file` in the folder of the library or program that contains this code. NULL if
+ * the system does not know the folder. Free the text with cla_host_release. */
 char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* os_cpu.c: which CPU this is, on any system. */
+/* os_cpu.c: identifies the CPU, on any system. */
 #include "base/os.h"
 
 #include <stdio.h>
@@ -7,13 +7,15 @@
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #include <cpuid.h>
 
-/* Words that are the same on every core: what differs between cores (their number) is masked out, and so is what the
- * hypervisor alone decides. */
+/* CPUID words that are the same on every core. Words with a core's number, or set only by the
+ * hypervisor, are left out. */
 void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
     unsigned word[16] = {0}, a, b, c, d;
     if (!__get_cpuid(0, &a, &word[0], &word[1], &word[2])) a = 0;
-    if (a >= 1 && __get_cpuid(1, &word[3], &b, &word[4], &word[5]) && (word[4] >> 27 & 1u)) /* OSXSAVE */
-        __asm__ volatile("xgetbv" : "=a"(word[6]), "=d"(d) : "c"(0)); /* what the system saves */
+    /* Leaf 1, ECX bit 27 is OSXSAVE: XGETBV may be executed. */
+    if (a >= 1 && __get_cpuid(1, &word[3], &b, &word[4], &word[5]) && (word[4] >> 27 & 1u))
+        /* Register sets saved by the system. */
+        __asm__ volatile("xgetbv" : "=a"(word[6]), "=d"(d) : "c"(0));
     if (a >= 7 && __get_cpuid_count(7, 0, &b, &word[7], &word[8], &word[9]) && b >= 1)
         (void)__get_cpuid_count(7, 1, &word[10], &b, &c, &d);
     char name[49] = "";
@@ -27,7 +29,7 @@ void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
         used += snprintf(text + used, (size_t)(OS_CPU_MODEL_BYTES - used), " %x", word[i]);
 }
 
-/* AVX512_VNNI, or AVX-VNNI: leaf 7.1, EAX bit 4. */
+/* VNNI on 512-bit vectors (AVX512_VNNI), or on 256-bit vectors (AVX-VNNI: leaf 7.1, EAX bit 4). */
 int cla_os_cpu_dot_i8_lanes(void) {
     unsigned a, b, c, d;
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) return 16;
@@ -43,8 +45,8 @@ int cla_os_cpu_dot_i8_lanes(void) {
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #elif defined(__linux__)
 
-/* The kernel's list, less the clocks, which change from one moment to the next. It is long on machines of many cores, so
- * its digest is what is kept (FNV-1a). */
+/* An FNV-1a digest of /proc/cpuinfo without the clock frequencies, which change all the time.
+ * The file itself is too long on machines with many cores. */
 void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
     unsigned long long digest = 0xcbf29ce484222325u;
     char line[512];

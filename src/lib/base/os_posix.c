@@ -1,6 +1,6 @@
-/* os_posix.c: os.h on POSIX.1-2008 systems.
- * Files are reached only relative to the folder's descriptor and never through a symbolic link, so what was
- * checked when the folder was opened still holds when a file in it is used. */
+/* os_posix.c: os.h on POSIX.1-2008 systems. Files are opened relative to the folder's descriptor
+ * and never through a symbolic link. So the checks made when the folder was opened still hold
+ * when a file in it is used. */
 #define _POSIX_C_SOURCE 200809L
 #define _GNU_SOURCE      /* syscall(), dladdr() */
 #define _DARWIN_C_SOURCE /* dladdr() */
@@ -28,7 +28,7 @@
 #endif
 
 #ifdef __APPLE__
-#define st_mtim st_mtimespec /* beside _DARWIN_C_SOURCE, which dladdr() needs */
+#define st_mtim st_mtimespec /* macOS names the field so when _DARWIN_C_SOURCE is defined */
 #endif
 
 uint64_t cla_os_time_ns(void) {
@@ -161,8 +161,8 @@ static bool ours_alone(const struct stat *info) {
     return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* A copy without the trailing "/" and "/." through which the system would follow a link in the last
- * component. */
+/* Copy the path without trailing "/" and "/.", with which the system would follow a link in the
+ * last component. */
 static char *without_trailing_slashes(const struct clattn_host_memory *host, const char *path) {
     size_t length = strlen(path);
     char *copy = cla_host_take(host, length + 1);
@@ -181,7 +181,7 @@ static int open_directory(const char *path) {
 static int open_or_make_directory(const char *path) {
     const int fd = open_directory(path);
     if (fd >= 0 || errno != ENOENT) return fd;
-    /* EEXIST: another process made it just now; the second open judges what is there. */
+    /* EEXIST: another process has just created it. The second open checks what it created. */
     if (mkdir(path, S_IRWXU) != 0 && errno != EEXIST) return -1;
     return open_directory(path);
 }
@@ -227,7 +227,8 @@ void cla_os_folder_close(os_folder *folder) {
     cla_host_release(folder->host, folder);
 }
 
-/* Read up to `capacity` bytes, fewer only at the end of the file; -1 on an error. */
+/* Read up to `capacity` bytes. Fewer are read only at the end of the file. Returns -1 on an
+ * error. */
 static ssize_t read_up_to(int fd, unsigned char *bytes, size_t capacity) {
     size_t done = 0;
     while (done < capacity) {
@@ -246,7 +247,7 @@ static bool read_open_file(const struct clattn_host_memory *host, int fd, size_t
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || !ours_alone(&info)) return false;
     if (info.st_size < 0 || (uint64_t)info.st_size > max_bytes) return false;
     const size_t size = (size_t)info.st_size;
-    /* One byte more than the size seen: a file that has grown since is told from a whole one. */
+    /* Read one byte more than the size, to notice a file that has grown since. */
     unsigned char *buffer = cla_host_take(host, size + 1);
     if (!buffer) return false;
     if (read_up_to(fd, buffer, size + 1) != (ssize_t)size) {
@@ -260,7 +261,7 @@ static bool read_open_file(const struct clattn_host_memory *host, int fd, size_t
 
 bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
                         size_t *count) {
-    /* O_NONBLOCK: opening a pipe that was put there would wait for a writer. */
+    /* O_NONBLOCK: without it, opening a pipe of that name would wait for a writer. */
     const int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return false;
     const bool done = read_open_file(folder->host, fd, max_bytes, bytes, count);
@@ -270,8 +271,8 @@ bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, u
 
 enum { TEMPORARY_NAME_BYTES = 64, TEMPORARY_NAME_TRIES = 100 };
 
-/* O_EXCL makes the name unique; process and time only make a second try rare, also between containers that
- * share the folder and count processes alike. */
+/* O_EXCL makes the name unique. Process id and time only make collisions rare, also between
+ * containers that share the folder and have equal process ids. */
 static int create_temporary(const os_folder *folder, char name[TEMPORARY_NAME_BYTES]) {
     int fd = -1;
     for (int i = 0; i < TEMPORARY_NAME_TRIES && fd < 0; i++) {
@@ -299,7 +300,8 @@ bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes,
     char temporary[TEMPORARY_NAME_BYTES];
     const int fd = create_temporary(folder, temporary);
     if (fd < 0) return false;
-    /* The data is on the disk before the name points at it, else a power cut could leave a file of zeros. */
+    /* Write the data to the disk before the rename. Otherwise a power cut could leave a file of
+     * zeros. */
     bool done = write_all(fd, bytes, count) && fsync(fd) == 0;
     done = close(fd) == 0 && done;
     if (done && renameat(folder->fd, temporary, folder->fd, name) != 0)
@@ -317,7 +319,8 @@ void cla_os_folder_touch(os_folder *folder, const char *name) {
     (void)utimensat(folder->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-/* The handle is the descriptor and one: 0 is one, too. A lock of flock ends with the process. */
+/* The handle stores the descriptor plus one, because descriptor 0 is valid. flock's lock ends
+ * with the process. */
 static int held_descriptor(const os_held *held) {
     return (int)((intptr_t)held->handle - 1);
 }
@@ -344,7 +347,7 @@ void cla_os_held_set(os_held *held, int number) {
     if (held->handle && pwrite(held_descriptor(held), &digit, 1, 0) == 1) held->number = number;
 }
 
-/* One that opened the file before it is removed, and holds it afterwards, reads 0. */
+/* Remove before unlock: a process that has opened the removed file and locks it next reads 0. */
 void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held) {
     if (!held->handle) return;
     if (!held->number) (void)unlinkat(folder->fd, name, 0);
@@ -352,7 +355,7 @@ void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held) {
     held->handle = NULL;
 }
 
-/* Whether it is a plain file with a name that fits. */
+/* True if it is a plain file whose name fits into os_file. */
 static bool describe(const os_folder *folder, const char *name, const struct timespec *now, os_file *file) {
     struct stat info;
     if (strlen(name) >= sizeof file->name || fstatat(folder->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -368,7 +371,7 @@ static bool describe(const os_folder *folder, const char *name, const struct tim
 void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_file *file), void *user) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    /* A descriptor of its own: reading moves its position. */
+    /* Use a second descriptor, because reading the folder moves its descriptor's position. */
     const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
     if (!entries) {
@@ -391,7 +394,7 @@ bool cla_os_cpu_has_dot_bf16(void) {
 }
 
 #ifdef HAS_TILE_PERMISSION
-/* The instructions: CPUID leaf 7, AMX-BF16, AMX-TILE and AMX-INT8. */
+/* CPUID leaf 7: bits for AMX-BF16 (1), AMX-TILE (4) and AMX-INT8 (8). */
 static unsigned cpu_tiles(void) {
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) ? d >> 22 & 13u : 0;
@@ -403,7 +406,8 @@ bool cla_os_cpu_has_amx_i8(void) {
     return (cpu_tiles() & 12u) == 12u;
 }
 
-/* The system saves the tiles' shape and data (XCR0 bits 17 and 18); XGETBV is there where OSXSAVE says so. */
+/* True if the system saves the tiles' shape and data (XCR0 bits 17 and 18). XGETBV needs
+ * OSXSAVE. */
 static bool system_saves_tiles(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1u)) return false;
@@ -412,11 +416,12 @@ static bool system_saves_tiles(void) {
 }
 
 bool cla_os_request_amx(void) {
-    enum { GET_PERMITTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 }; /* of asm/prctl.h since Linux 5.16 */
+    /* From asm/prctl.h, Linux 5.16. */
+    enum { GET_PERMITTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned long permitted = 0;
     if (!cpu_has_tiles() || !system_saves_tiles()) return false;
     (void)syscall(SYS_arch_prctl, REQUEST, TILE_DATA);
-    /* Older kernels do not know the request, and refuse it; what counts is what is permitted then. */
+    /* Kernels before 5.16 reject both requests. Only the permission that is granted now counts. */
     return syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) == 0 && (permitted >> TILE_DATA & 1u);
 }
 #else
@@ -441,13 +446,14 @@ void cla_os_library_close(void *library) {
 }
 
 char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file) {
-    /* A function's address as an object's: ISO C has no cast between the two. */
+    /* Copy the function's address as bytes: ISO C has no cast from a function pointer to an
+     * object pointer. */
     char *(*const here)(const struct clattn_host_memory *, const char *) = cla_os_beside_library;
     void *address = NULL;
     Dl_info info = {0};
     memcpy(&address, &here, sizeof address);
     const char *slash = dladdr(address, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
-    if (!slash) return NULL; /* a program's name as it was typed: the system's search is for it */
+    if (!slash) return NULL; /* the program's name was found through PATH: its folder is unknown */
     const size_t folder = (size_t)(slash - info.dli_fname) + 1, name = strlen(file) + 1;
     char *path = cla_host_take(host, folder + name);
     if (!path) return NULL;

@@ -1,8 +1,8 @@
-/* os_windows.c: os.h on Windows Vista and later.
- * Run under Wine (tests/package/check_windows.sh), on Windows not yet. Owner and mode bits have no counterpart here
- * that is as simple: a folder takes the access list of its parent, so the caller chooses one below the user's
- * profile. What is kept is that neither the folder nor a file in it may be a reparse point (symbolic link, junction),
- * and that the folder cannot be swapped while open. */
+/* os_windows.c: os.h on Windows Vista and later. Tested under Wine
+ * (tests/package/check_windows.sh), not yet on Windows. Windows has no simple counterpart of
+ * owner and mode bits: a new folder inherits its parent's access list, so callers should choose
+ * one in the user's profile. The code still checks that the folder and its files are no reparse
+ * points (symbolic links, junctions), and holds the folder open so that it cannot be replaced. */
 #define WIN32_LEAN_AND_MEAN
 #define UNICODE
 #include "base/os.h"
@@ -19,7 +19,8 @@ uint64_t cla_os_time_ns(void) {
     (void)QueryPerformanceCounter(&ticks);
     (void)QueryPerformanceFrequency(&per_second);
     const uint64_t t = (uint64_t)ticks.QuadPart, f = (uint64_t)per_second.QuadPart;
-    /* Whole seconds apart: ticks * 10^9 leaves 64 bits after half an hour at 10 MHz. */
+    /* Convert whole seconds separately: ticks * 10^9 would overflow 64 bits after half an hour
+     * at 10 MHz. */
     return t / f * 1000000000u + t % f * 1000000000u / f;
 }
 
@@ -107,8 +108,8 @@ void cla_os_watch_end(os_watch *w) {
 }
 
 struct os_folder {
-    HANDLE handle; /* open without FILE_SHARE_DELETE, so that the path keeps naming this folder */
-    wchar_t *path; /* absolute: the current directory may change */
+    HANDLE handle; /* opened without FILE_SHARE_DELETE, so the folder cannot be replaced */
+    wchar_t *path; /* absolute, because the current directory may change */
     const struct clattn_host_memory *host;
 };
 
@@ -119,7 +120,8 @@ static wchar_t *wide_of(const struct clattn_host_memory *host, const char *utf8)
     return wide;
 }
 
-/* In the form that has no limit of 260 characters: \\?\C:\folder, \\?\UNC\server\share. One that has such a prefix stays. */
+/* Convert to the form without the limit of 260 characters: \\?\C:\folder or
+ * \\?\UNC\server\share. A path that already has such a prefix is unchanged. */
 static wchar_t *absolute_path(const struct clattn_host_memory *host, const char *utf8) {
     static const wchar_t drive[] = L"\\\\?\\", server[] = L"\\\\?\\UNC";
     wchar_t *wide = wide_of(host, utf8), *path = NULL;
@@ -135,8 +137,8 @@ static wchar_t *absolute_path(const struct clattn_host_memory *host, const char 
     const bool shared = path[room] == L'\\' && path[room + 1] == L'\\';
     const bool prefixed = shared && (path[room + 2] == L'?' || path[room + 2] == L'.');
     const wchar_t *prefix = prefixed ? L"" : shared ? server : drive;
-    const size_t head = wcslen(prefix),
-                 skipped = shared && !prefixed ? 1 : 0; /* of two backslashes one stays */
+    /* `skipped`: one of a share's two leading backslashes is dropped. */
+    const size_t head = wcslen(prefix), skipped = shared && !prefixed ? 1 : 0;
     memmove(path + head, path + room + skipped, (length + 1 - skipped) * sizeof *path);
     memcpy(path, prefix, head * sizeof *path);
     return path;
@@ -164,7 +166,7 @@ static bool is_plain(HANDLE handle, DWORD directory, uint64_t *size) {
 }
 
 static HANDLE open_directory(const wchar_t *path) {
-    /* Backup semantics is what Windows calls leave to open a directory. */
+    /* Windows opens a directory only with FILE_FLAG_BACKUP_SEMANTICS. */
     return CreateFileW(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING,
                        FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
 }
@@ -177,7 +179,8 @@ os_folder *cla_os_folder_open(const char *path, const struct clattn_host_memory 
     *folder = (os_folder){.handle = INVALID_HANDLE_VALUE, .host = host};
     folder->path = absolute_path(host, path);
     if (folder->path) {
-        /* A folder that exists already, or a missing parent, is seen by opening it. */
+        /* The open below fails if the parent is missing, and accepts a folder that already
+         * exists. */
         (void)CreateDirectoryW(folder->path, NULL);
         folder->handle = open_directory(folder->path);
     }
@@ -198,7 +201,7 @@ static DWORD chunk_of(size_t count) {
     return count < (1u << 20) ? (DWORD)count : 1u << 20;
 }
 
-/* Read up to `capacity` bytes, fewer only at the end of the file or on an error. */
+/* Read up to `capacity` bytes. Fewer are read only at the end of the file or on an error. */
 static size_t read_up_to(HANDLE file, unsigned char *bytes, size_t capacity) {
     size_t done = 0;
     DWORD n = 0;
@@ -211,7 +214,7 @@ static bool read_open_file(const struct clattn_host_memory *host, HANDLE file, s
                            unsigned char **bytes, size_t *count) {
     uint64_t size = 0;
     if (!is_plain(file, 0, &size) || size > max_bytes) return false;
-    /* One byte more than the size seen: a file that has grown since is told from a whole one. */
+    /* Read one byte more than the size, to notice a file that has grown since. */
     unsigned char *buffer = cla_host_take(host, (size_t)size + 1);
     if (!buffer) return false;
     if (read_up_to(file, buffer, (size_t)size + 1) != size) {
@@ -253,7 +256,8 @@ static void append_hex(char *text, uint64_t value) {
     *end = '\0';
 }
 
-/* CREATE_NEW makes the name unique; process, thread and time only make a clash, and so a lost store, rare. */
+/* CREATE_NEW makes the name unique. Process, thread and time make collisions rare; a collision
+ * fails the store. */
 static wchar_t *temporary_path(const os_folder *folder) {
     char name[64] = OS_TEMPORARY;
     append_hex(name, (uint64_t)GetCurrentProcessId() << 32 | GetCurrentThreadId());
@@ -287,7 +291,8 @@ void cla_os_folder_remove(os_folder *folder, const char *name) {
     cla_host_release(folder->host, path);
 }
 
-/* Opened without sharing: nobody else opens it until the handle is closed, as the system does where the process ends. */
+/* Opened without sharing: nobody else can open the file until the handle is closed. The system
+ * closes the handle when the process ends. */
 bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held) {
     wchar_t *path = path_of_file(folder, name);
     unsigned char digit = '0';
@@ -340,7 +345,7 @@ static uint64_t hundreds_of_ns(FILETIME t) {
     return (uint64_t)t.dwHighDateTime << 32 | t.dwLowDateTime;
 }
 
-/* Whether it is a plain file with a name that fits. */
+/* True if it is a plain file whose name fits into os_file. */
 static bool describe(const WIN32_FIND_DATAW *found, uint64_t now, os_file *file) {
     const uint64_t written = hundreds_of_ns(found->ftLastWriteTime);
     if (found->dwFileAttributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT)) return false;
@@ -373,7 +378,8 @@ bool cla_os_cpu_has_dot_bf16(void) {
 #endif
 }
 
-/* Windows grants tiles thread by thread (EnableProcessOptionalXStateFeatures); not built yet. */
+/* AMX is unsupported here. Windows grants tiles for each thread
+ * (EnableProcessOptionalXStateFeatures). */
 bool cla_os_request_amx(void) {
     return false;
 }
@@ -385,8 +391,8 @@ void *cla_os_library_open(const char *name) {
     HMODULE process = NULL;
     if (!name) return GetModuleHandleExW(0, NULL, &process) ? (void *)process : NULL;
     wchar_t *wide = wide_of(NULL, name);
-    /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that
-     * name. */
+    /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file
+     * of that name. */
     void *library = wide ? (void *)LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS) : NULL;
     cla_host_release(NULL, wide);
     return library;
@@ -406,7 +412,7 @@ void cla_os_library_close(void *library) {
 
 char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file) {
     const DWORD flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
-    enum { MOST = 32768 }; /* of any path */
+    enum { MOST = 32768 }; /* upper limit of any path */
     char *(*const here)(const struct clattn_host_memory *, const char *) = cla_os_beside_library;
     HMODULE module = NULL;
     LPCWSTR address = NULL;

@@ -1,4 +1,5 @@
-/* sha256.c: FIPS 180-4, with that document's names: Ch, Maj, the Sigmas, a to h, W, K. See sha256.h. */
+/* sha256.c: SHA-256 with the names of FIPS 180-4: Ch, Maj, the Sigmas, a to h, W, K. See
+ * sha256.h. */
 #include "base/sha256.h"
 
 #include <string.h>

@@ -6,7 +6,8 @@
 
 #include "base/host.h"
 
-// Drivers of which a text has `word` and then a version, from one to another, both included: 1000 * major + minor.
+// Drivers whose text contains `word` followed by a version from `first` to `last`, both inclusive.
+// A version is 1000 * major + minor.
 typedef struct versions {
     const char *word;
     int first, last;
@@ -22,39 +23,45 @@ typedef struct defect {
 } defect;
 
 static const defect defects[] = {
-    // PoCL 4.0 to 6.0 take inline assembler for a call of their own where they compile for work-groups of any size, as they do
-    // for a binary alone: both are a call of no known function (handleLocalMemAllocas in lib/llvmopencl/WorkitemLoops.cc; an
-    // assertion fails on Debian 13). PoCL 7.0 asks for the function first (commit 5fcd68e60), PoCL 3.1 has no such code. What
-    // else they compiled is in their own cache.
+    // PoCL 4.0 to 6.0 crash on inline assembler when they compile for work-groups of any size,
+    // which a binary requires (handleLocalMemAllocas in lib/llvmopencl/WorkitemLoops.cc:
+    // getCalledFunction() is NULL). PoCL 7.0 checks for NULL (commit 5fcd68e60). PoCL 3.1 has no
+    // such code.
     {DEFECT_OF_BINARIES,
      {"PoCL ", FROM(4), TO(6)},
      "PoCL 4 to 6 end the process when they are asked for a binary; PoCL keeps its own cache"},
-    // PoCL compiles a kernel for work-groups of any size when it is asked for a binary (pocl_driver_build_poclbinary). The first
-    // launch compiles the kernel again for its own size, and never uses the binary's code.
+    // For a binary PoCL compiles the kernel for work-groups of any size
+    // (pocl_driver_build_poclbinary). The first launch compiles the kernel again for its actual
+    // size, so the binary is never used.
     {DEFECT_OF_BINARIES,
      {"PoCL ", FROM(1), EVER},
      "PoCL compiles each kernel once more for a binary; PoCL keeps its own cache"},
-    // PoCL 6.0 compiles kernels of tiles, in which many work-items meet at barriers, right or wrong by chance: the same text gives
-    // wrong numbers in one run and right ones in the next. Each operation of its sub-groups is such a barrier. What a CPU is given
-    // unasked has no barriers. bench/results/2026-11-25-debian-13-pocl-6.0-tests.md
+    // PoCL 6.0 miscompiles tiled kernels with many barriers: the same source runs right in one
+    // process and wrong in the next. Each sub-group operation contains such a barrier. See
+    // bench/results/2026-11-25-debian-13-pocl-6.0-tests.md
     {DEFECT_OF_SUBGROUPS,
      {"PoCL ", FROM(4), TO(6)},
      "PoCL 6.0 compiles kernels with many barriers right or wrong by chance"},
-    // Adreno's compilers before E031.38.11 end the process (SIGSEGV in clBuildProgram) on sub_group_reduce_add, and so on the probe of
-    // sub-groups. All their texts read "OpenCL 3.0 QUALCOMM build: ... Compiler E031.38.10.00". E031 stayed from 2017 to now.
+    // Adreno compilers before E031.38.11 crash in clBuildProgram on sub_group_reduce_add, which the
+    // probe of sub-groups uses. Their version text reads "OpenCL 3.0 QUALCOMM build: ... Compiler
+    // E031.38.10.00".
     {DEFECT_OF_SUBGROUPS,
      {"Compiler E031.", FROM(0), 38 * 1000 + 10},
      "Adreno compilers before E031.38.11 end the process on sub_group_reduce_add"},
 };
 
-// Compilers that are known to compile inline assembly. PoCL compiles for a CPU by clang, with the CPU as its target; suites ran on
-// PoCL 3.1 and 6.0. Versions before 3.0 write `pocl`. Intel's CPU runtime compiles for SPIR first: it compiles tiles of AMX, and
-// refuses operands in vector registers without harm. NVIDIA's compiler defines PTX. Oclgrind 21.10 ends the process with SIGSEGV in
-// clBuildProgram (stripDebugIntrinsics), for AMX on a CPU that has it.
-// AMD's compilers are clang with built-in functions for matrices, which they refuse where the chip lacks them. No suite ran on one.
+// Compilers that are known to compile inline assembly:
+//
+//    PoCL        clang with the CPU as its target; versions before 3.0 write `pocl`
+//    Intel CPU   compiles AMX tiles; an operand in a vector register is a plain build error
+//    NVIDIA      defines PTX
+//    AMD         clang with built-in functions for matrices; rejects them if the chip lacks them
+//
+// Oclgrind 21.10 is not in the table: on a CPU with AMX it crashes in clBuildProgram
+// (stripDebugIntrinsics).
 static const struct {
     unsigned of; // CLATTN_ASSEMBLY_...
-    bool known;  // suites of clattn ran on it
+    bool known;  // clattn's test suites ran on it
     versions by;
 } compilers[] = {
     {CLATTN_ASSEMBLY_X86, true, {"PoCL ", FROM(3), TO(7)}},
@@ -64,7 +71,7 @@ static const struct {
     {CLATTN_ASSEMBLY_AMD, false, {"AMD-APP (", FROM(1), EVER}},
 };
 
-// A major number that is too large for the product is the largest.
+// Parse "major[.minor]" as 1000 * major + minor. INT_MAX if the major number would overflow.
 static bool version_at(const char **at, int *version) {
     int major = 0, minor = 0;
     if (!cla_text_count(at, &major)) return false;

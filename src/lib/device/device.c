@@ -1,4 +1,5 @@
-// device.c: which devices there are and what they can do. No vendor's name decides anything here.
+// device.c: lists the devices and reads their capabilities. No decision here depends on a vendor's
+// name.
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 #define MAX_PLATFORMS 64
 
-// Adds one platform's devices; `count` counts all, also those that no longer fit.
+// Add one platform's devices. `count` counts all of them, including those beyond `capacity`.
 static cl_int list_platform(cl_platform_id platform, clattn_device *devices, size_t capacity, size_t *count) {
     cl_uint n = 0;
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
@@ -70,8 +71,8 @@ clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t
     return *count ? CLATTN_OK : refuse_devices(log, n, failed);
 }
 
-// A device being asked, and the first of its answers that failed: a device that does not say what it can do is not used,
-// since a limit of 0 would be believed.
+// A device whose properties are being read, and the first failed query. A device with a failed
+// query is not used, because a limit of 0 would pass for a real limit.
 typedef struct inquiry {
     cl_device_id device;
     cl_platform_id platform;
@@ -95,7 +96,8 @@ static bool ask_platform(inquiry *q, cl_platform_info what, size_t size, void *t
 
 typedef bool (*question)(inquiry *q, cl_uint what, size_t size, void *to, size_t *bytes);
 
-// A text of any length, which cla_host_release takes back; NULL where the driver or the host failed.
+// A text property of any length, which the caller releases with cla_host_release. NULL if the
+// driver or the host failed.
 static char *whole_text(inquiry *q, question put, cl_uint what) {
     size_t bytes = 0;
     if (!put(q, what, 0, NULL, &bytes)) return NULL;
@@ -107,7 +109,8 @@ static char *whole_text(inquiry *q, question put, cl_uint what) {
     return NULL;
 }
 
-// Trimmed. A text that does not fit loses its middle: Adreno's drivers name their compiler at the end.
+// Copy a text property without blanks at its ends. A text that is too long loses its middle,
+// because Adreno's drivers name their compiler at the end.
 static void get_text(inquiry *q, question put, cl_uint what, char *text, size_t size) {
     char *all = whole_text(q, put, what);
     const char *from = all ? all + strspn(all, " ") : "";
@@ -121,7 +124,8 @@ static void get_text(inquiry *q, question put, cl_uint what, char *text, size_t 
 }
 
 static uint64_t get_number(inquiry *q, cl_device_info what) {
-    uint64_t value = 0; // drivers write 4 or 8 bytes; clattn runs on little-endian hosts, so both land right
+    // Drivers write 4 or 8 bytes. clattn runs on little-endian hosts, so both sizes read correctly.
+    uint64_t value = 0;
     ask(q, what, sizeof value, &value, NULL);
     return value;
 }
@@ -133,7 +137,7 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-// Sizes that a kernel may ask for, or-ed. A driver that does not know the question lists none.
+// Sub-group sizes that a kernel may require, or-ed. 0 if the driver does not know the query.
 static uint32_t subgroup_sizes(const inquiry *q) {
     size_t sizes[16], bytes = 0;
     uint32_t all = 0;
@@ -157,8 +161,8 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
         {"cl_qcom_reqd_sub_group_size", CLATTN_SUBGROUPS_SIZE_QCOM},
         {"cl_intel_subgroup_matrix_multiply_accumulate", CLATTN_SUBGROUPS_MATRIX_INTEL},
     };
-    // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
-    // does not know the question.
+    // In OpenCL 3.0 sub-groups are optional, and a device reports how many a work-group can have.
+    // Older devices do not know this query, and `most` stays 0.
     cl_uint most = 0;
     if (cla_defect(DEFECT_OF_SUBGROUPS, c)) return;
     clGetDeviceInfo(q->device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
@@ -170,7 +174,7 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
     if (c->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL) c->subgroup_sizes = subgroup_sizes(q);
 }
 
-// 10 * major + minor; 0 where the driver does not tell both.
+// 10 * major + minor. 0 if the driver does not report both.
 static uint32_t compute_capability(cl_device_id device) {
     cl_uint major = 0, minor = 0;
     if (clGetDeviceInfo(device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) !=
@@ -187,14 +191,14 @@ void cla_device_add_assembly(cl_device_id device, clattn_capabilities *c, unsign
         c->compute_capability = compute_capability(device);
 }
 
-// 0 where the driver does not tell it.
+// 0 if the driver does not report it.
 static uint32_t wavefront_width(const inquiry *q) {
     cl_uint width = 0;
     const cl_int code = clGetDeviceInfo(q->device, OPENCL_DEVICE_WAVEFRONT_WIDTH, sizeof width, &width, NULL);
     return code == CL_SUCCESS && width <= 1024 ? width : 0;
 }
 
-// An older or a newer driver may not know the question.
+// False if the driver does not know the query. OpenCL 2.0 deprecated it.
 static bool unified_memory(const inquiry *q) {
     cl_bool unified = CL_FALSE;
     const cl_int code =
@@ -210,7 +214,8 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
     if (strncmp(c->version, "OpenCL 1", 8) != 0)
         c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
-    // It says which PTX there is, so that it is of no use to a compiler that may not take PTX.
+    // The compute capability selects PTX instructions, so a compiler that may not get PTX does not
+    // need it.
     if (has_word(list, "cl_nv_device_attribute_query") && c->assembly & CLATTN_ASSEMBLY_PTX)
         c->compute_capability = compute_capability(q->device);
     if (has_word(list, "cl_amd_device_attribute_query")) c->wavefront_width = wavefront_width(q);

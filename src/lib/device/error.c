@@ -1,4 +1,5 @@
-// error.c: how a call fails: one line to the log and to the context's last error, and the right status.
+// error.c: a failed call writes one line to the log and to the context's last error, and returns
+// the matching status.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,9 +76,10 @@ clattn_status cla_context_fail(clattn_context *context, clattn_status status, co
     return status;
 }
 
-// OpenCL has no portable code for a lost device. After a run that went well, these mean that the context is gone: the
-// queue was asked for its context just before. Out of resources is no such code, since a launch that is too large has
-// it, too; nor is a failed event in a wait list, which may be the caller's. Where the device is gone, a later call says so.
+// OpenCL has no portable code for a lost device. After a successful launch these codes mean one:
+// the queue's context was valid just before. CL_OUT_OF_RESOURCES is not among them, because an
+// oversized launch returns it, too. A failed event in a wait list may be the caller's. If the
+// device is lost, a later call reports it.
 static bool means_lost(cl_int code) {
     return code == CL_DEVICE_NOT_AVAILABLE || code == CL_INVALID_COMMAND_QUEUE ||
            code == OPENCL_ILLEGAL_ACCESS;

@@ -1,11 +1,13 @@
-// opencl.h: the one door to OpenCL. Every file that calls it includes this header and no other. The functions are pointers of
-// one table, which is filled once, when the library is first asked for a device (opencl_load.c): the library is linked with
-// no OpenCL, unless it was built to be (CLATTN_LINK_OPENCL).
+// opencl.h: the library's only interface to OpenCL. Every file that calls OpenCL includes this
+// header and no other. The functions are pointers in one table, which opencl_load.c fills once,
+// when the library first needs a device. The library does not link with OpenCL, unless it was built
+// with CLATTN_LINK_OPENCL.
 #ifndef CLATTN_DEVICE_OPENCL_H
 #define CLATTN_DEVICE_OPENCL_H
 #include <clattn/clattn.h>
 
-// The loader's own code for "no platform" (cl_khr_icd), and NVIDIA's for a kernel that touched a bad address.
+// The loader's code for "no platform" (cl_khr_icd), and NVIDIA's for an illegal address in a
+// kernel.
 #define OPENCL_PLATFORM_NOT_FOUND (-1001)
 #define OPENCL_ILLEGAL_ACCESS (-9999)
 
@@ -17,11 +19,11 @@
 #define OPENCL_DEVICE_WAVEFRONT_WIDTH 0x4043 // cl_amd_device_attribute_query
 #define OPENCL_DEVICE_SUB_GROUP_SIZES 0x4108 // cl_intel_required_subgroup_size
 
-// The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.
+// The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES". "unknown" if it has none.
 const char *cla_opencl_error_name(cl_int code);
 
-// Find OpenCL, unless that was done. What needs a device begins with it: whoever has a context, or a device, has been here.
-// UNSUPPORTED where there is none, and a line that names what was looked for.
+// Find OpenCL, once. Every function that creates a context or has a device as its argument calls
+// this first. Returns UNSUPPORTED if there is no OpenCL, and logs which libraries were tried.
 clattn_status cla_opencl_open(const clattn_log *log);
 
 typedef struct opencl_calls {
@@ -30,7 +32,7 @@ typedef struct opencl_calls {
 #undef OPENCL_CALL
 } opencl_calls;
 
-// Written once, before anybody has what its functions take; read without a lock.
+// Written once, before any device or context exists. Read without a lock.
 extern opencl_calls cla_opencl;
 
 #if !defined(CLATTN_LINK_OPENCL) && !defined(OPENCL_OWN_NAMES)

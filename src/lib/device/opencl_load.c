@@ -1,5 +1,6 @@
-// opencl_load.c: finds OpenCL at run time, once: the caller's own functions or library, else those that the process
-// has already, else the loader by the names that it has on each system.
+// opencl_load.c: finds OpenCL at run time, once. The caller's functions or library come first, then
+// the functions that the process already contains, then the OpenCL loader under its names on each
+// system.
 #define OPENCL_OWN_NAMES
 #include "device/opencl.h"
 
@@ -10,7 +11,7 @@
 #include "device/context.h"
 #include "base/os.h"
 
-// Where functions come from. `library` NULL: the caller's `find`.
+// A source of OpenCL's functions. A NULL `library` means the caller's `find`.
 typedef struct source {
     void *library;
     clattn_function (*find)(void *user, const char *name);
@@ -60,11 +61,12 @@ static clattn_function look_up(const source *in, const char *name) {
     clattn_function function = NULL;
     if (!in->library) return in->find ? in->find(in->user, name) : NULL;
     void *symbol = cla_os_library_symbol(in->library, name);
-    memcpy(&function, &symbol, sizeof function); // ISO C has no cast between the two
+    // ISO C has no cast from object to function pointers.
+    memcpy(&function, &symbol, sizeof function);
     return function;
 }
 
-// The name of a function that is missing there; NULL: it has them all.
+// Fill the table. Returns the name of the first missing function, NULL if none is missing.
 static const char *fill(const source *from, opencl_calls *calls) {
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         const clattn_function function = look_up(from, entries[i].name);
@@ -74,7 +76,8 @@ static const char *fill(const source *from, opencl_calls *calls) {
     return NULL;
 }
 
-// The first of several threads writes, for the length of a copy; what it found stays. Whether it is this caller's.
+// Keep the first result of several threads. Other threads wait only for the copy of the table.
+// Returns true if this caller's result was kept.
 static bool keep(const opencl_calls *calls, const source *from) {
     int empty = EMPTY;
     const bool first = atomic_compare_exchange_strong(&state, &empty, FILLING);
@@ -89,7 +92,7 @@ static bool keep(const opencl_calls *calls, const source *from) {
     return first;
 }
 
-// The search so far, for the line that says what was looked for.
+// The state of a search, and the libraries tried, for the error line.
 typedef struct search {
     opencl_calls calls;
     source from;
@@ -106,7 +109,7 @@ static bool try_library(search *s, const char *name) {
     s->from = (source){.library = cla_os_library_open(name)};
     const char *lacks = s->from.library ? fill(&s->from, &s->calls) : NULL;
     if (s->from.library && !lacks) return true;
-    // Most processes have no OpenCL yet, which is no news.
+    // Most processes contain no OpenCL, so its absence there is not noted.
     if (name) note(s, name, lacks);
     cla_os_library_close(s->from.library);
     return false;

@@ -41,8 +41,9 @@ double cla_pace_most(clattn_context *context, const pace_rate *of, bool heard) {
     return cuts ? most : (double)INFINITY;
 }
 
-// One launch may be chance: a rate that falls is believed at once, one that rises by half. A short launch shows how long it takes to
-// begin and to be heard of: its rate is at least what it seems.
+// Update a kernel's rate. One launch may be an outlier, so a lower rate replaces the old one at
+// once and a higher rate by half. The time of a short launch is mostly overhead, so its rate is
+// only a lower bound.
 static void learn(const clattn_context *context, pace_rate *of, double flops, double seconds, bool at_most) {
     if (!(flops > 0.0) || !(seconds > 0.0)) return;
     const double rate = flops / seconds;
@@ -58,8 +59,8 @@ void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double
     cla_os_mutex_unlock(&context->pace->lock);
 }
 
-// Seconds that a command took on the device; 0: nobody knows. Mesa's llvmpipe says a nanosecond of each: what no launch that
-// is timed can take is not believed.
+// The run time of a command on the device in seconds. 0: unknown. Mesa's llvmpipe reports a
+// nanosecond for every command, so times that are too short for a timed launch are ignored.
 static double seconds_of(const pace_timed *t, double slice) {
     cl_ulong start = 0, end = 0;
     if (t->start_ns) return (double)(cla_os_time_ns() - t->start_ns) * 1e-9;
@@ -83,7 +84,8 @@ bool cla_pace_begin(clattn_context *context) {
                    CL_SUCCESS ||
                status <= CL_COMPLETE;
     if (free) p->taken = true, p->timed.event = NULL;
-    // Under the lock, since the rate may go (cla_pace_forget) as soon as nobody knows it here.
+    // This needs the lock: a caller of cla_pace_forget may free the rate as soon as no timed launch
+    // refers to it.
     if (free && timed.event && status == CL_COMPLETE)
         learn(context, timed.of, timed.flops, seconds_of(&timed, slice), timed.start_ns != 0);
     cla_os_mutex_unlock(&p->lock);
@@ -110,7 +112,7 @@ void cla_pace_end(clattn_context *context, const pace_timed *timed) {
     cla_os_mutex_unlock(&p->lock);
 }
 
-// So many of `all` that they are at most the share, in whole multiples of `unit`, at least one of them.
+// The largest multiple of `unit` that is at most all * share, but at least `unit`.
 static size_t part_of(size_t all, size_t unit, double share) {
     const double units = floor((double)(all / unit) * share);
     return units < 1.0 ? unit : units < (double)(all / unit) ? (size_t)units * unit : all;

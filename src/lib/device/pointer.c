@@ -1,10 +1,10 @@
-// pointer.c: see pointer.h. OpenCL 1.2 has neither kind, so that their functions and numbers are written out here and looked up by
-// name, where the device says that it has them.
+// pointer.c: see pointer.h. OpenCL 1.2's headers declare neither SVM nor USM. Their functions and
+// constants are therefore declared here, and found by name if the device supports them.
 #include "device/pointer.h"
 
 #include <string.h>
 
-#define DEVICE_SYSTEM_CAPABILITIES 0x4194 // cl_intel_unified_shared_memory, here and below
+#define DEVICE_SYSTEM_CAPABILITIES 0x4194 // this and the next four: cl_intel_unified_shared_memory
 #define ALLOCATION_TYPE 0x419A
 #define ALLOCATION_BASE 0x419B
 #define ALLOCATION_SIZE 0x419C
@@ -24,7 +24,7 @@ static void find_usm(clattn_context *c, pointer_calls *p) {
     void *const set = find(platform, "clSetKernelArgMemPointerINTEL");
     void *const ask = find(platform, "clGetMemAllocInfoINTEL");
     if (!set || !ask) return;
-    memcpy(&p->set_usm, &set, sizeof set); // ISO C has no cast between the two
+    memcpy(&p->set_usm, &set, sizeof set); // ISO C has no cast from object to function pointers
     memcpy(&p->ask_usm, &ask, sizeof ask);
     p->usm_of_system =
         clGetDeviceInfo(c->device, DEVICE_SYSTEM_CAPABILITIES, sizeof system, &system, NULL) == CL_SUCCESS &&
@@ -40,9 +40,11 @@ void cla_pointers_find(clattn_context *c) {
     if (c->capabilities.usm) find_usm(c, p);
 }
 
-// Bytes of which an address is a multiple: an element's; of a block, which the address keeps whole, those that its last bits count.
+// The required alignment of a tensor's address in bytes: the element size, at most 4. The lowest
+// two bits hold the pointer's kind, so a block format needs 4.
 static size_t alignment_of(clattn_type type) {
-    return clattn_type_size(type) > 4 ? 4 : clattn_type_size(type); // of blocks
+    // Block formats have larger sizes.
+    return clattn_type_size(type) > 4 ? 4 : clattn_type_size(type);
 }
 
 static bool can_take(const clattn_context *c, const clattn_tensor *t) {

@@ -1,7 +1,8 @@
-// pointer.h: tensors that are addresses (clattn_tensor.svm, .usm) and no cl_mem. Once a call has taken its views, such a view's
-// `buffer` holds the address, a multiple of four, with its kind in the two lowest bits. These are 0 in every cl_mem, since a driver's
-// object begins with a pointer (cl_khr_icd); a handle that has one is refused. So all that carries a cl_mem carries both, and who
-// hands it to OpenCL asks here.
+// pointer.h: tensors given as addresses (clattn_tensor.svm, .usm) and not as a cl_mem. After
+// cla_pointers_take such a view's `buffer` holds the address rounded down to a multiple of 4, with
+// its kind in the two lowest bits. These bits are 0 in every cl_mem, because a driver's object
+// starts with a pointer (cl_khr_icd). A handle with one of them set is rejected. So one field
+// carries both kinds, and only code that passes `buffer` to OpenCL checks its kind here.
 #ifndef CLATTN_DEVICE_POINTER_H
 #define CLATTN_DEVICE_POINTER_H
 #include "device/context.h"
@@ -15,22 +16,24 @@ static inline const void *cla_pointer_address(cl_mem buffer) {
     return (const void *)((uintptr_t)buffer & ~(uintptr_t)3u);
 }
 
-// Find out what the context's device and the OpenCL that was found have: c->pointers.
+// Fill c->pointers with the functions that the context's device and the loaded OpenCL support.
 void cla_pointers_find(clattn_context *c);
 
-// Take the addresses of a call's own copies of its views. What cannot be taken stays as it is, and cla_pointer_refuse says why when
-// the view is checked. `inner`: some were taken before, by the call that this one is part of.
+// Convert the addresses in a call's own copies of its views. An invalid address stays, and the
+// check of the view then calls cla_pointer_refuse. `inner`: an outer call has already converted
+// some views.
 void cla_pointers_take(const clattn_context *c, clattn_tensor *const views[], int count, bool inner);
-// Whether a view still has an address that nobody took; then the line.
+// True if the view still has an unconverted address. cla_pointer_refuse then fails with the reason.
 static inline bool cla_pointer_is_left(const clattn_tensor *t) {
     return t->svm || t->usm;
 }
 clattn_status cla_pointer_refuse(clattn_context *c, const clattn_tensor *t, const char *name);
 
-// Bytes from an address to the end of its memory, as far as OpenCL tells: of USM; else UINT64_MAX.
+// Bytes from an address to the end of its allocation if OpenCL reports them (USM only), else
+// UINT64_MAX.
 clattn_status cla_pointer_bytes(clattn_context *c, const char *name, cl_mem buffer, uint64_t *bytes);
 
-// An argument of a kernel. Where that fails, *call is OpenCL's function.
+// Set a kernel's argument. On an error, *call names the OpenCL function.
 cl_int cla_pointer_set(const clattn_context *c, cl_kernel kernel, cl_uint index, cl_mem buffer,
                        const char **call);
 #endif

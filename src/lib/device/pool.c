@@ -1,5 +1,6 @@
-// pool.c: see pool.h. A pool has two shelves of slots. The lock is held for a moment, and by nobody while a buffer is made:
-// a slot that is held is its borrower's alone, and others look at nothing of it but that.
+// pool.c: see pool.h. A pool has two shelves of slots. The lock is held briefly, and never while a
+// buffer is allocated. A slot with `held` set belongs to its borrower. Other threads read only that
+// flag.
 #include "device/pool.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ typedef struct shelf {
 struct pool {
     os_mutex lock;
     uint64_t clock;
-    uint64_t bytes; // of all buffers, those of one call among them
+    uint64_t bytes; // of all buffers, including those allocated for one call
     clattn_memory memory;
     const clattn_host_memory *host;
     shelf tables, scratches;
@@ -39,7 +40,7 @@ bool cla_pool_create(clattn_context *context, const clattn_memory *memory) {
     return true;
 }
 
-// Leaves an empty place. OpenCL keeps the buffer until the commands that use it are done.
+// Release a slot's buffer. OpenCL keeps the buffer until the commands that use it have ended.
 static void empty(struct pool *p, pool_slot *s) {
     if (s->buffer && p->memory.release)
         p->memory.release(p->memory.user, s->buffer);
@@ -61,8 +62,9 @@ void cla_pool_destroy(clattn_context *context) {
     context->pool = NULL;
 }
 
-// Whether the command of an event has come to its end; the event is then gone, and *well says how it ended. Asking for the
-// status orders no memory, so that an event that is complete is waited for, too.
+// True if the event's command has ended. The event is then released, and *well is set to false if
+// the command failed. A status query does not order memory accesses, so a complete event is also
+// waited for.
 static bool has_ended(cl_event *event, bool *well) {
     cl_int status = CL_QUEUED;
     if (!*event) return true;
@@ -76,7 +78,8 @@ static bool has_ended(cl_event *event, bool *well) {
     return true;
 }
 
-// Whether no command reads the host's words any more. What a failed one left in the buffer is nothing.
+// True if no command reads the host's words any more. If that command failed, the buffer's contents
+// are unknown, and word_bytes becomes 0.
 static bool is_written(pool_slot *s) {
     bool well = true;
     if (!has_ended(&s->written, &well)) return false;
@@ -88,7 +91,7 @@ static bool is_anothers(const pool_slot *s, const pool_user *user) {
     return s->queue && !(user->in_order && s->queue == user->queue);
 }
 
-// Whether what this user enqueues now comes after all that uses the slot.
+// True if all commands that use the slot end before this user's next command starts.
 static bool is_free_for(pool_slot *s, const pool_user *user) {
     bool well;
     return !is_anothers(s, user) && has_ended(&s->last, &well);
@@ -99,8 +102,8 @@ static void take(struct pool *p, pool_slot *s) {
     s->used = ++p->clock;
 }
 
-// The slot that was not used for longest, if the host's words may be changed: of all, or of this user's that hold so many
-// bytes.
+// The slot that was unused for longest and whose words no command reads. With `user`: only slots
+// that this user can reuse, with at least `bytes`. NULL: none.
 static pool_slot *oldest(const shelf *on, uint64_t bytes, const pool_user *user) {
     pool_slot *found = NULL;
     for (int i = 0; i < on->count; i++) {
@@ -111,7 +114,7 @@ static pool_slot *oldest(const shelf *on, uint64_t bytes, const pool_user *user)
     return found && is_written(found) ? found : NULL;
 }
 
-// One beside the shelves; NULL without memory. The caller holds the lock.
+// A slot outside the shelves. NULL: out of memory. The caller holds the lock.
 static pool_slot *reserve_spare(struct pool *p, uint64_t bytes) {
     pool_slot *place = cla_host_take_zeroed(p->host, 1, sizeof *place);
     if (!place) return NULL;
@@ -120,7 +123,8 @@ static pool_slot *reserve_spare(struct pool *p, uint64_t bytes) {
     return place;
 }
 
-// An empty place for so many bytes, held, or one beside the shelf where others cannot make way; NULL without memory.
+// An empty slot for `bytes`, held. If the shelf cannot make room, a slot outside the shelf. NULL:
+// out of memory.
 static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
     pool_slot *place = NULL, *old = NULL;
     for (int i = 0; i < on->count && !place; i++)
@@ -140,7 +144,7 @@ static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
     return place;
 }
 
-// A place that was reserved in vain.
+// Undo a reservation whose buffer could not be created.
 static void cancel(struct pool *p, shelf *on, pool_slot *s) {
     cla_os_mutex_lock(&p->lock);
     if (!s->spare) on->bytes -= s->bytes;
@@ -152,7 +156,7 @@ static void cancel(struct pool *p, shelf *on, pool_slot *s) {
 
 static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const void *words) {
     cl_int code = CL_SUCCESS;
-    // A kernel may count in a table, and leaves it as it was.
+    // A kernel may use a table as counters, and restores them.
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (words ? CL_MEM_COPY_HOST_PTR : 0);
     if (words) {
         s->words = cla_host_take(&c->host, (size_t)bytes);
@@ -165,7 +169,8 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
                             : clCreateBuffer(c->opencl, flags, (size_t)bytes, (void *)words, &code);
     if (s->buffer) return CLATTN_OK;
     if (code == CL_SUCCESS) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    // An application's number says nothing of the device: where that is gone, the next command tells.
+    // An application's error code says nothing about the device. If the device is lost, the next
+    // command reports it.
     if (own->create)
         return cla_context_fail(c, cla_opencl_status(code),
                                 "memory.create: no buffer of %llu bytes: OpenCL error %d (%s)",
@@ -173,7 +178,7 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
     return cla_context_fail_opencl(c, code, words ? "clCreateBuffer (table)" : "clCreateBuffer (workspace)");
 }
 
-// Whether so many bytes more are within max_bytes, when what is kept and used by nobody has made way.
+// True if `bytes` more fit into max_bytes, after unused buffers were released.
 static bool make_way(struct pool *p, uint64_t bytes) {
     shelf *const shelves[] = {&p->scratches, &p->tables};
     const uint64_t most = p->memory.max_bytes;
@@ -205,7 +210,8 @@ static clattn_status create(const pool_user *user, shelf *on, pool_slot *s, uint
     return status;
 }
 
-// A little more than is asked for serves a cache of keys that grows; no more than the device has in one piece.
+// Round up to a multiple of 4096, or for large sizes of an eighth to a quarter of the size, so that
+// a growing KV cache reuses the buffer. Never above max_allocation_bytes.
 static uint64_t with_room(const clattn_context *c, uint64_t bytes) {
     uint64_t step = 4096;
     while (step < bytes / 8) step *= 2;
@@ -242,7 +248,7 @@ static pool_slot *find_words(const shelf *on, const void *words, size_t bytes, c
     return NULL;
 }
 
-// One to be written anew; none while there are few.
+// A table to overwrite. NULL while the pool has fewer than POOL_KEPT_TABLES.
 static pool_slot *find_old(const shelf *on, size_t bytes, const pool_user *user) {
     int kept = 0;
     for (int i = 0; i < on->count; i++) kept += !on->slots[i].held && on->slots[i].buffer;
@@ -294,7 +300,8 @@ void cla_pool_return(const pool_user *user, pool_slot *s, bool ran, cl_event las
     }
     if (ran) {
         if (s->last) clReleaseEvent(s->last);
-        // One that cannot be retained leaves the slot to no other queue; it goes when it is the oldest.
+        // Without a retained event no other queue can reuse the slot, until the slot is the oldest
+        // and is released.
         s->last = !user->in_order && last && clRetainEvent(last) == CL_SUCCESS ? last : NULL;
         s->queue = s->last ? NULL : user->queue;
     }

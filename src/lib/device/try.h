@@ -1,4 +1,4 @@
-// try.h: leave a function with the status of a step that failed.
+// try.h: TRY returns from a function if a step fails, with the step's status.
 #ifndef CLATTN_DEVICE_TRY_H
 #define CLATTN_DEVICE_TRY_H
 

@@ -1,13 +1,15 @@
-// begin.c: a group's call before anything is dealt: checked as a call of one device by every member, and described to the planner.
+// begin.c: checks a group's call before it is partitioned. Each member checks it as a call of one
+// device. Then the call is described to the partition planner.
 #include <math.h>
 
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
 #include "group/piece.h"
 
-#define FEW_ROWS 8 // what decodes has a rate of its own
+#define FEW_ROWS 8 // calls with at most this many query rows have rates of their own
 
-// Absent views have no rank; where nothing will run, views have one without memory.
+// Set absent views to {0}. A view without a buffer is absent. When planning, it must have no rank
+// either.
 static void take_views(group_call *c, bool planning) {
     for (int n = 0; n < c->op->rule_count; n++) {
         clattn_tensor *t = cla_group_view(&c->host, &c->op->rules[n]);
@@ -25,7 +27,8 @@ static clattn_status check_given(group_call *c) {
     return CLATTN_OK;
 }
 
-// Every member checks and plans the call, without memory: a wrong one is refused by the first that looks.
+// Every member checks and plans the call, without memory. The first error that the caller made is
+// reported.
 static clattn_status check_members(group_call *c) {
     clattn_status worst = CLATTN_OK;
     bool found = false;
@@ -49,7 +52,7 @@ static clattn_status check_members(group_call *c) {
     return found ? CLATTN_OK : worst;
 }
 
-// Without query rows new rows of keys are all the work: their numbers.
+// The work of a call without query rows: the number of elements in the new keys and values.
 static double work_of_new(const group_call *c, const box *b) {
     const clattn_attention_params *p = &c->host.forward;
     const double heads = (double)p->q.shape[1],
@@ -58,8 +61,8 @@ static double work_of_new(const group_call *c, const box *b) {
     return part * (double)(cla_tensor_count(&p->kv.k_new) + cla_tensor_count(&p->kv.v_new));
 }
 
-// The work of a box: pairs of a row and a key that it sees. Each row has some work of its own, too, spread over all keys, and of
-// gradients each key, spread over all rows.
+// The work of a box: pairs of a row and a key that the row sees. Each row also costs something by
+// itself, which is spread over all keys. With gradients, each key does too, spread over all rows.
 static double work_of(void *user, const box *b) {
     const group_call *c = user;
     const clattn_attention_params *p = &c->host.forward;
@@ -80,7 +83,8 @@ static double work_of(void *user, const box *b) {
     return each * seen;
 }
 
-// A sink's gradient is of a row, whichever keys it sees: the first keys' piece has it.
+// A sink's gradient belongs to a row, whatever keys the row sees. The piece with the first keys
+// computes it.
 static bool has_other_than_sinks(const group_call *c) {
     const group_params *p = &c->host;
     return p->dq.rank || p->dk.rank || p->dv.rank || p->dbias.rank || p->dalibi_slopes.rank ||
@@ -89,8 +93,9 @@ static bool has_other_than_sinks(const group_call *c) {
 
 static unsigned what_can(const group_call *c) {
     const clattn_attention_params *p = &c->host.forward;
+    // Heads of packed rows cannot be summed, because some rows are not written.
     const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv),
-               packs = c->op->sums && c->ragged; // rows that no kernel writes would be added
+               packs = c->op->sums && c->ragged;
     if (cla_score_differs(&p->score) & INDEX) return 0;
     unsigned can = DEAL_CAN_GROUPS;
     if (!appends && !packs) can |= DEAL_CAN_HEADS;

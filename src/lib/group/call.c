@@ -1,4 +1,5 @@
-// call.c: one call of a group: checked as a call of one device, dealt, run, and what failed dealt again.
+// call.c: one call of a group. It is checked as a call of one device, partitioned, and run. Pieces
+// of failed devices are given to others.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,22 +8,23 @@
 #include "attention/call/forms.h"
 #include "group/piece.h"
 
-#define FIRST_PART 0.125   // of a call's work is dealt evenly where rates are not known
-#define OVERLAP_BYTES 16e6 // a share of more is cut, so that it is copied while it is computed
+#define FIRST_PART 0.125 // share of a call's work that is split evenly if rates are unknown
+// A piece with more bytes is cut, so that copying one part overlaps with computing another.
+#define OVERLAP_BYTES 16e6
 #define OVERLAP_PIECES 4
 
 static bool is_up(const group_member *m) {
     return m->status == CLATTN_OK;
 }
 
-// Before a device has shown a rate: what it says of itself.
+// Estimate a device's rate from its capabilities, until a rate was measured.
 static double guess(const group_member *m) {
     const clattn_capabilities *can = &m->context->capabilities;
     const double lanes = can->is_gpu ? 64.0 : can->float_vector_width;
     return lanes * (can->compute_units ? can->compute_units : 1) * (can->clock_mhz ? can->clock_mhz : 1000);
 }
 
-// The rates in proportion to which members are given work. True: all are known.
+// Set `rates`: members get work in proportion to them. True if all rates are known.
 static bool take_rates(const group_call *c, double *rates) {
     const clattn_group *g = c->group;
     double all = 0.0;
@@ -62,12 +64,14 @@ static piece *new_piece(group_call *c, const box *b, int member) {
     return p;
 }
 
-// How a piece may be cut: partial results merge where they are of the same rows.
+// The axes along which a piece may be cut. Partial results of the same rows can be merged, so they
+// are cut only along keys.
 static unsigned cuts_of(const group_call *c, const piece *p) {
     return p->partial && !c->op->sums ? c->problem.can & DEAL_CAN_KEYS : c->problem.can;
 }
 
-// A box for a member: cut until it fits, and until copies overlap. What a member cannot take at all, it has failed.
+// Assign a box to a member, cut into pieces that fit its memory and whose copies overlap. If the
+// member cannot do a piece, its status becomes an error.
 static clattn_status place(group_call *c, const box *b, int member, uint64_t soft) {
     group_member *m = &c->group->members[member];
     piece *p = new_piece(c, b, member);
@@ -127,7 +131,7 @@ static void keep_rates(group_call *c) {
         group_rate *rate = &m->rate[c->kind];
         if (m->timed_work == 0.0 || !is_up(m)) continue;
         const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
-        if (!c->empty) { // else it attended to nothing
+        if (!c->empty) { // otherwise no keys were seen
             rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;
             rate->samples++, rate->idle = 0;
         }
@@ -137,7 +141,7 @@ static void keep_rates(group_call *c) {
     }
 }
 
-// The member that would be ready first with one piece more.
+// The member that would finish first if it got one more piece.
 static int least_busy(const group_call *c, const double *rates, const double *loads, double work) {
     int best = -1;
     for (int d = 0; d < c->group->count; d++) {
@@ -150,7 +154,7 @@ static int least_busy(const group_call *c, const double *rates, const double *lo
     return best;
 }
 
-// Pieces that failed members left go to the others, in halves where there is less than one each.
+// Reassign the pieces of failed members. They are halved if there are fewer than working members.
 static clattn_status hand_over(group_call *c, piece **left, int count) {
     double rates[GROUP_MOST_MEMBERS], loads[GROUP_MOST_MEMBERS] = {0.0};
     take_rates(c, rates);
@@ -170,7 +174,7 @@ static clattn_status hand_over(group_call *c, piece **left, int count) {
     return CLATTN_OK;
 }
 
-// Take the pieces that are not done out of the list.
+// Move the unfinished pieces from c->pieces to `left`.
 static int take_left(group_call *c, piece **left) {
     int kept = 0, count = 0;
     for (int n = 0; n < c->count; n++) {
@@ -191,7 +195,8 @@ static clattn_status all_failed(group_call *c) {
     return cla_group_fail_as(c->group, m->status, m->context);
 }
 
-// Run what is dealt, and hand over what is left until nothing is. Each turn has one device less.
+// Run all pieces, and reassign unfinished ones until none is left. Every further round has at least
+// one device less.
 static clattn_status run_rounds(group_call *c) {
     for (;;) {
         TRY(cla_run_pieces(c));
@@ -217,7 +222,7 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
     static const char why[] = "deal: this call cannot be dealt by %s: %s";
     bool no_memory;
     *known = take_rates(c, rates);
-    // New rows alone are one device's.
+    // A call that only appends rows runs on one device.
     const clattn_deal wanted = c->empty ? CLATTN_DEAL_WHOLE : c->deal;
     if (cla_deal_choose(&c->problem, wanted, rates, c->group->count, &c->axis, &c->busy, &no_memory))
         return CLATTN_OK;
@@ -233,7 +238,7 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
                                                               : "past keys and pages are whole");
 }
 
-// A member that had nothing to do for long is measured anew.
+// Forget the rate of a member that had no work for many calls.
 static void count_idle(group_call *c) {
     for (int d = 0; d < c->group->count && !c->shares; d++) {
         group_rate *rate = &c->group->members[d].rate[c->kind];
@@ -242,8 +247,8 @@ static void count_idle(group_call *c) {
     }
 }
 
-// An eighth evenly where rates are not known, which then are: in two steps where there is enough of it, so that the second is
-// not slowed by what a driver does once.
+// If rates are unknown, first split an eighth of the call evenly to measure them. If that is large
+// enough it runs in two steps, so that the second is not slowed by a driver's one-time work.
 static clattn_status run_call(group_call *c) {
     double rates[GROUP_MOST_MEMBERS], even[GROUP_MOST_MEMBERS];
     bool known = false;

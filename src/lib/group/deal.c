@@ -1,9 +1,10 @@
-// deal.c: see deal.h.
+// `deal.c`: see `deal.h`.
 #include "group/deal.h"
 
 #include "base/host.h"
 
-// The first of two ways to deal is taken where the other is no more than so much busier: fewer keys are copied.
+// A later kind of partition replaces an earlier one only if the earlier one keeps the devices busy
+// for less than this fraction of the later one's share. Earlier kinds copy fewer keys.
 #define GOOD_ENOUGH 0.94
 
 static int64_t least(int64_t a, int64_t b) {
@@ -56,7 +57,7 @@ static box unit_box(const deal_problem *p, const deal_axis *axis, int64_t unit) 
     return b;
 }
 
-// sums[u]: the work of the units before u.
+// Prefix sums: sums[u] is the work of the units before u.
 static double *add_up(const deal_problem *p, const deal_axis *axis) {
     double *sums = cla_host_take(p->host, (size_t)(axis->units + 1) * sizeof *sums);
     if (!sums) return NULL;
@@ -68,7 +69,7 @@ static double *add_up(const deal_problem *p, const deal_axis *axis) {
     return sums;
 }
 
-// The border whose sum is nearest to `want`, in [first, last].
+// The boundary in [first, last] whose prefix sum is nearest to `want`.
 static int64_t nearest(const double *sums, int64_t first, int64_t last, double want) {
     int64_t low = first, high = last;
     while (low < high) {
@@ -97,7 +98,8 @@ static void cut_sums(const double *sums, int64_t first, int64_t last, const doub
     }
 }
 
-// How busy the devices are: the work over what they could do until the last one is ready.
+// Fraction of all devices' time that is used: the work divided by what they could do until the last
+// one finishes.
 static double busy_of(const double *sums, const int64_t *cuts, const double *rates, int count) {
     double latest = 0.0, all = 0.0;
     for (int d = 0; d < count; d++) {
@@ -125,7 +127,7 @@ int64_t cla_deal_first(const deal_problem *p, const deal_axis *axis, double part
     return found < least_units ? least_units : found;
 }
 
-// The fastest device does all of it.
+// The same if the fastest device does everything.
 static double busy_whole(const double *rates, int count) {
     double best = 0.0, all = 0.0;
     for (int d = 0; d < count; d++) {
@@ -165,7 +167,8 @@ bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *ra
     return found && !*no_memory;
 }
 
-// Heads [first, last) of the items [item, item + items): whole groups apart from parts of one.
+// Boxes for heads [first, last) of items [item, item + items). Whole key/value groups form one box;
+// parts of a group form others.
 static int head_boxes(const deal_problem *p, int64_t item, int64_t items, int64_t first, int64_t last,
                       box *to) {
     int count = 0;

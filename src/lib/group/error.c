@@ -1,4 +1,5 @@
-// error.c: how a call on a group fails: the line that its caller finds, and what the log hears of a member that failed.
+// error.c: errors of a group's calls: the message for the caller, and log lines about members that
+// failed.
 #include "group/group.h"
 
 #include <stdarg.h>

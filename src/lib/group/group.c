@@ -1,4 +1,4 @@
-// group.c: creating and destroying a group. What it does is call.c's.
+// group.c: creates and destroys a group. Its calls are in call.c.
 #include "group/piece.h"
 
 #include <stdio.h>

@@ -1,5 +1,9 @@
-// group.h: what a group holds, and a call of one while it runs. begin.c checks it, call.c deals the work, merge.c and sum.c put partial
-// results together; its pieces are piece.h's, and op.h says what differs between attention and its gradients.
+// group.h: a group, and a running call of it.
+//    begin.c           checks the call
+//    call.c            partitions the work
+//    merge.c, sum.c    combine partial results
+//    piece.h           the pieces of a call
+//    op.h              the differences between attention and its gradients
 #ifndef CLATTN_GROUP_GROUP_H
 #define CLATTN_GROUP_GROUP_H
 #include "device/context.h"
@@ -7,37 +11,39 @@
 #include "group/op.h"
 
 #define GROUP_MOST_MEMBERS 64
-#define GROUP_SLOTS 3 // pieces that a device holds at once: one comes, one is computed, one goes
+// Pieces on a device at once: one is copied in, one computes, one is copied out.
+#define GROUP_SLOTS 3
 #define GROUP_KINDS                                                                                          \
-    (4 * CLATTN_TYPE_COUNT) // few rows and many, of each storage type, of attention and of gradients
+    (4 * CLATTN_TYPE_COUNT) // for every storage type: few or many rows; attention or its gradients
 
-// The rate that a member was seen to have. Its first sample may have a compiler in it that a driver runs late: the second replaces it.
+// A member's measured rate. The second sample replaces the first, which may include a driver's late
+// compilation.
 typedef struct group_rate {
-    double ops; // operations a second; 0: not known
+    double ops; // operations a second; 0: unknown
     int samples;
-    int idle; // calls since it had work last: after GROUP_MOST_IDLE it is tried again
+    int idle; // calls since it last had work; the rate is forgotten after GROUP_MOST_IDLE
 } group_rate;
 #define GROUP_MOST_IDLE 16
 
 typedef struct group_member {
     clattn_context *context;
-    uint64_t max_bytes, largest;         // of all buffers, of one
-    cl_command_queue queue[GROUP_SLOTS]; // in order: a piece's copies and kernels need no events to wait for
-    cl_mem arena[GROUP_SLOTS], beside[GROUP_SLOTS]; // two buffers of a piece; kept for the next call
+    uint64_t max_bytes, largest;         // limits in bytes: of all buffers, and of one
+    cl_command_queue queue[GROUP_SLOTS]; // in-order, so a piece's copies and kernels need no events
+    cl_mem arena[GROUP_SLOTS], beside[GROUP_SLOTS]; // two buffers of a piece; kept for later calls
     uint64_t arena_bytes[GROUP_SLOTS], beside_bytes[GROUP_SLOTS];
     group_rate rate[GROUP_KINDS];
-    // The call that runs:
-    clattn_status status; // why it does no more
+    // Fields of the running call:
+    clattn_status status; // not OK: the member does no more work in this call
     int slots;
-    uint64_t first_ns, last_ns; // of its commands, by its clock; 0: none
+    uint64_t first_ns, last_ns; // start and end of its commands, on the device's clock; 0: none
     double timed_work;
     clattn_group_share share;
 } group_member;
 
 struct clattn_group {
     clattn_log log;
-    clattn_host_memory host; // its first context's
-    os_mutex lock;           // one call at a time
+    clattn_host_memory host; // of the first member's context
+    os_mutex lock;           // serialises calls
     os_mutex error_lock;
     bool locks_ready;
     char last_error[1024];
@@ -45,12 +51,12 @@ struct clattn_group {
     group_member members[GROUP_MOST_MEMBERS];
 };
 
-// error.c: the line that clattn_group_last_error gives; returns the status.
+// Record an error for clattn_group_last_error (error.c). Returns the status.
 clattn_status cla_group_fail(clattn_group *g, clattn_status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
-// The context's own line becomes the group's.
+// Record the context's last error as the group's.
 clattn_status cla_group_fail_as(clattn_group *g, clattn_status status, clattn_context *context);
-// A member failed, and others do what it leaves.
+// Log that a member failed and others do its work.
 void cla_group_tell(const clattn_group *g, int d);
 
 typedef struct piece piece;
@@ -58,26 +64,29 @@ typedef struct piece piece;
 typedef struct group_call {
     clattn_group *group;
     const group_op *op;
-    group_params host; // a copy without absent views; buffers are host memory
+    group_params host; // a copy in which absent views are cleared; buffers are host memory
     clattn_deal deal;
     const double *shares;
     const clattn_progress *progress;
-    call whole; // as a context checked and planned it
+    call whole; // the whole call, checked and planned by one member
     deal_problem problem;
     deal_axis axis;
     double busy, work;
-    bool empty;         // no query row sees a key: one device's
-    bool nothing;       // nor is there anything else to do
-    bool ragged, keeps; // some rows of the results are not written: the caller's come to the device first
+    bool empty;   // no query row sees a key: one device runs the call
+    bool nothing; // there is nothing to compute or append
+    // keeps: some rows of the results are not written, so the caller's are first copied to the
+    // device.
+    bool ragged, keeps;
     int kind;
-    piece **pieces; // owned
+    piece **pieces; // owned by the call
     int count, room;
     int handed, merged;
     double done;
-    float *sums[GROUP_RULES]; // owned, of results that pieces share: sum.c
+    float *sums[GROUP_RULES]; // owned; sums of results to which several pieces contribute (sum.c)
 } group_call;
 
-// begin.c: check the call, and say what can be dealt of it; the operations of a box. Release c->whole in any case.
+// begin.c: check the call and describe it for partitioning. The caller must release c->whole, also
+// after an error. The second function returns the operations in a box.
 clattn_status cla_group_begin(group_call *c, bool planning);
 double cla_group_work(group_call *c, const box *b);
 #endif

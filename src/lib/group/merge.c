@@ -1,5 +1,5 @@
-// merge.c: partial results over ranges of keys become those of all keys, on one device, in the order of the keys, so that the same
-// ranges give the same bits.
+// merge.c: merges partial results over ranges of keys, on one device, in the order of the keys. So
+// the same ranges always lead to the same bits.
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct merging {
     group_member *member;
     cl_mem buffer;
     clattn_merge_params params;
-    uint64_t at[4], bytes[4]; // of out_a, lse_a, out_b, lse_b
+    uint64_t at[4], bytes[4]; // in the buffer: out_a, lse_a, out_b, lse_b
 } merging;
 
 static clattn_status copy(const merging *g, int n, float *host, bool to_host) {
@@ -37,7 +37,7 @@ static clattn_status copy(const merging *g, int n, float *host, bool to_host) {
                                    to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
 }
 
-// out_a, lse_a and out_b, lse_b of one buffer.
+// Allocate out_a, lse_a, out_b and lse_b in one buffer.
 static clattn_status open_merging(merging *g, const piece *p, int64_t dv) {
     clattn_tensor *const views[] = {&g->params.out_a, &g->params.lse_a, &g->params.out_b, &g->params.lse_b};
     const int64_t *n = p->box.size, shape[4] = {n[0], n[1], n[2], dv};
@@ -80,7 +80,7 @@ static clattn_status merge_all(merging *g, piece *const *pieces, int count, floa
     return copy(g, 1, lse, true);
 }
 
-// Pieces of the same rows; by another member where one fails.
+// Merge pieces of the same rows. If a member fails, another one does it.
 static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) {
     const size_t rows = (size_t)(pieces[0]->box.size[0] * pieces[0]->box.size[1] * pieces[0]->box.size[2]);
     const int64_t dv = cla_tensor_width(&c->host.forward.kv.v);
@@ -144,11 +144,11 @@ static uint16_t narrow(float x, clattn_type type) {
     const uint32_t size = bits & 0x7FFFFFFF, sign = bits >> 31 << 15;
     if (size > 0x7F800000) return (uint16_t)(type == CLATTN_TYPE_BF16 ? bits >> 16 | 0x40 : sign | 0x7E00);
     if (type == CLATTN_TYPE_BF16) return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-    if (size >= 0x47800000) return (uint16_t)(sign | 0x7C00); // 65536 and more
+    if (size >= 0x47800000) return (uint16_t)(sign | 0x7C00); // 65536 and more: infinity
     if (size < 0x38800000) {                                  // a subnormal half: units of 2^-24
         float magnitude;
         memcpy(&magnitude, &size, sizeof magnitude);
-        const float shifted = magnitude + 0.5f; // whose last place is 2^-24
+        const float shifted = magnitude + 0.5f; // its last place is 2^-24
         memcpy(&bits, &shifted, sizeof bits);
         return (uint16_t)(sign | (bits - 0x3F000000));
     }

@@ -4,7 +4,7 @@
 #include "attention/backward/backward.h"
 #include "group/merge.h"
 
-// ---------------------------------------------------------------------------------------- attention ---
+// ----------------------------------------------------------------------------------- attention ---
 
 static clattn_status check_forward(clattn_context *context, const group_params *p, call *whole) {
     return cla_call_check(context, &p->forward, ENTRY_PLAN, 0, whole);
@@ -37,9 +37,9 @@ const group_op cla_group_forward = {.rules = cla_view_rules,
                                     .join = cla_merge_pieces,
                                     .store = cla_merge_store};
 
-// ---------------------------------------------------------------------------------------- gradients ---
+// ----------------------------------------------------------------------------------- gradients ---
 
-// All of forward is read, its results among it.
+// All of `forward` is read, including its results.
 static const view_rule backward_rules[] = {
 #define VIEW(field, name, axes, use, given, mask)                                                            \
     {name, offsetof(group_params, forward.field), axes, VIEW_READ, GIVEN_##given, MASK_##mask},

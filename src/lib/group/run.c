@@ -1,6 +1,10 @@
-// run.c: pieces on their devices: each goes through one of a member's queues, copies and kernels in order, so that one piece is copied
-// while another is computed; everything is enqueued before anything is waited for. No command waits for another's event: some drivers
-// never start what waits for a command that failed. A member that fails is drained, so that nothing writes to host memory any more.
+// run.c: runs pieces on their devices. Each piece goes through one of its member's in-order queues:
+// copies, kernels, copies. So one piece is copied while another computes. Everything is enqueued
+// before anything is waited for.
+//
+// No command waits for another's event, because some drivers never start a command that waits for a
+// failed one. The queues of a member that fails are finished, so that nothing writes to host memory
+// afterwards.
 
 #include "base/host.h"
 #include "group/piece.h"
@@ -27,7 +31,7 @@ static void release_arenas(group_member *m) {
     }
 }
 
-// A buffer of this size or a little more; none where it is 0.
+// Keep a buffer of `size` to 2 * size bytes, or none if `size` is 0.
 static clattn_status keep_buffer(const group_member *m, cl_mem *buffer, uint64_t *bytes, uint64_t size) {
     cl_int code = CL_SUCCESS;
     if (*bytes < size || *bytes > 2 * size) release(buffer, bytes);
@@ -52,7 +56,7 @@ static void stop(group_member *m, clattn_status status) {
     release_arenas(m);
 }
 
-// Host memory for the parts that do not lie as they go to the device.
+// Allocate host memory for parts whose layout differs from the device's.
 static bool make_staging(piece *p) {
     uint64_t bytes = 0;
     for (int n = 0; n < p->part_count; n++)
@@ -71,7 +75,7 @@ static bool is_waiting(const group_call *c, int n, int member) {
     return !c->pieces[n]->done && c->pieces[n]->member == member;
 }
 
-// Kernels are compiled before the first copy, so that a rate has no compiler in it.
+// Compile kernels before the first copy, so that measured rates do not include the compiler.
 static clattn_status prepare(group_call *c, int d) {
     group_member *m = &c->group->members[d];
     uint64_t arena = 0, beside = 0, workspace = 0;
@@ -88,15 +92,16 @@ static clattn_status prepare(group_call *c, int d) {
         if (p->workspace_bytes > workspace) workspace = p->workspace_bytes;
         pieces++;
     }
-    if (arena == 0) arena = 1; // a buffer of no bytes is none
-    // A CPU copies with the cores that compute: nothing is won by a second queue, in which PoCL 3.1 besides may end the process
-    // (its pocl_release_dlhandle_cache: an assertion, when kernels of two queues run at once; seen 2026-11).
+    if (arena == 0) arena = 1; // a buffer cannot have 0 bytes
+    // A CPU copies with the cores that compute, so a second queue gains nothing. With two queues
+    // PoCL 3.1 may also abort in an assertion of pocl_release_dlhandle_cache.
     const int most = m->context->capabilities.is_cpu ? 1 : GROUP_SLOTS;
     for (m->slots = 1; m->slots < most && m->slots < pieces; m->slots++)
         if ((workspace + arena + beside) * (uint64_t)(m->slots + 1) > m->max_bytes) break;
     const uint64_t held = (workspace + arena + beside) * (uint64_t)m->slots;
     if (held > m->share.device_bytes) m->share.device_bytes = held;
-    for (int n = 0; n < GROUP_SLOTS; n++) { // those that are kept must not stand in the way of what is needed
+    // Buffers of unused slots are released, because they could use up the memory.
+    for (int n = 0; n < GROUP_SLOTS; n++) {
         TRY(keep_buffer(m, &m->arena[n], &m->arena_bytes[n], n < m->slots ? arena : 0));
         TRY(keep_buffer(m, &m->beside[n], &m->beside_bytes[n], n < m->slots ? beside : 0));
     }
@@ -134,7 +139,7 @@ static clattn_status enqueue(const group_op *op, group_member *m, piece *p, int 
     return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(m->context, code, "clFlush");
 }
 
-// The nth piece of a member that waits, from `first` on; -1: there is none.
+// Index of the member's nth unfinished piece; -1: there is none.
 static int nth_of(const group_call *c, int d, int nth) {
     for (int n = 0; n < c->count; n++)
         if (is_waiting(c, n, d) && nth-- == 0) return n;
@@ -155,7 +160,7 @@ static void keep_times(group_member *m, const piece *p) {
     m->timed_work += p->work;
 }
 
-// A driver may run what waits for a command that failed: each is asked.
+// Check every event: a driver may run commands that wait for a failed one, and then report success.
 static clattn_status wait_for(group_member *m, piece *p) {
     cl_int code = clWaitForEvents((cl_uint)p->event_count, p->events);
     for (int n = 0; n < p->event_count; n++) {
@@ -184,7 +189,7 @@ static clattn_status collect(group_call *c, group_member *m, piece *p) {
     return CLATTN_OK;
 }
 
-// All pieces, the first ones of all members first.
+// Enqueue all pieces, starting with the first piece of each member.
 static void enqueue_all(group_call *c) {
     group_member *members = c->group->members;
     for (int nth = 0, left = 1; left; nth++) {

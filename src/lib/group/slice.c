@@ -1,5 +1,6 @@
-// slice.c: a piece of a call as a call of its own: which box of each tensor it needs, where that lies in the caller's memory and
-// on the device, and what becomes of positions and lengths that count from the first row or key.
+// slice.c: makes a piece a call of its own. It finds the box of each tensor that the piece needs,
+// in the caller's memory and on the device. It also shifts positions and lengths, which count from
+// the piece's first row or key.
 #include <string.h>
 
 #include "attention/call/forms.h"
@@ -9,7 +10,7 @@
 
 _Static_assert(offsetof(group_params, forward) == 0, "fields of forward's rules are those of all rules");
 
-// The views of the call with the caller's memory: what it writes lies apart from all else.
+// Check the views in the caller's memory: a tensor that is written must not overlap any other.
 clattn_status cla_slice_check(group_call *c) {
     call_views v;
     cla_views_begin(&v, c->whole.context);
@@ -45,7 +46,7 @@ static range range_of(const group_call *c, const box *b, char letter) {
     return (range){at / unit, (at + size + unit - 1) / unit - at / unit};
 }
 
-// The part of a view that the box needs; its place on the device comes later.
+// Find the part of a view that the box needs. Its place on the device is set later.
 static void take_part(const group_call *c, const box *b, const view_rule *rule, const clattn_tensor *t,
                       group_part *to) {
     *to = (group_part){.field = rule->field, .rank = t->rank, .element = clattn_type_size(t->type)};
@@ -73,10 +74,12 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
     to->bytes = (uint64_t)step * to->element;
     to->in = !output || c->keeps;
     to->out = output || (rule->use == VIEW_CACHE && cla_kv_appends(&c->host.forward.kv));
-    if (to->out) to->direct = false; // the caller's memory is written when all is done
+    // Results reach the caller's memory only when all pieces are done.
+    if (to->out) to->direct = false;
 }
 
-// Values that are the first columns of their keys lie with them on the device, too.
+// The part that has the same memory as `x`: values may be the first columns of their keys, and then
+// share them on the device too.
 static const group_part *same_memory(const piece *p, const group_part *x) {
     for (int n = 0; n < p->part_count; n++) {
         const group_part *k = &p->parts[n];
@@ -91,7 +94,8 @@ static const group_part *same_memory(const piece *p, const group_part *x) {
     return NULL;
 }
 
-// Zero points of a past have the offset of their scales (kv.c): they lie at the same place of another buffer.
+// The scales of a past's zero points. Zero points have the offsets of their scales (kv.c), in
+// another buffer.
 static const clattn_tensor *scales_of_past(const piece *p, size_t field) {
     const clattn_kv *kv = &p->params.forward.kv;
     return field == offsetof(group_params, forward.kv.past_k_zero)   ? &kv->past_k_scale
@@ -119,7 +123,8 @@ static void add_part(piece *p, group_part *x) {
     }
     const group_part *k = same_memory(p, x);
     if (k) memcpy(x->stride, k->stride, sizeof x->stride);
-    // At a whole number of elements, too, of which those in blocks divide no 256.
+    // The offset must also be a multiple of the element's size. For types in blocks that does not
+    // divide 256.
     const uint64_t unit = 256 % x->element ? 128 * x->element : 256;
     x->at = k ? k->at : (p->bytes + unit - 1) / unit * unit;
     if (!k) p->bytes = x->at + (x->bytes + 255) / 256 * 256;
@@ -131,7 +136,8 @@ static void add_part(piece *p, group_part *x) {
     if (!k) p->parts[p->part_count++] = *x;
 }
 
-// Whether other boxes add to what the rule's result has of this one: it lacks an axis of which the box is a part.
+// True if other boxes contribute to this part of a result. That is so if the result lacks an axis
+// along which the box is cut.
 static bool is_shared(const group_call *c, const box *b, const view_rule *rule, const clattn_tensor *t) {
     static const char *const letters[BOX_AXES] = {"b", "hg", "iI", "jJ"};
     for (int axis = 0; axis < BOX_AXES; axis++) {
@@ -147,7 +153,7 @@ static bool is_shared(const group_call *c, const box *b, const view_rule *rule, 
     return false;
 }
 
-// Its part of such a result: dense float32, in memory of the piece's.
+// Allocate the piece's contribution to such a result, dense and float32.
 static bool add_own(const group_call *c, piece *p, const view_rule *rule, clattn_tensor *view) {
     group_part x;
     size_t count = 1;
@@ -171,7 +177,8 @@ static int32_t within(int64_t x, int64_t most) {
     return (int32_t)(x < 0 ? 0 : least(x, most));
 }
 
-// Arrays of heads and items begin with those of the box; what counts rows or keys counts them from its first.
+// Shift arrays to the box's first head and item. Positions and lengths count from the box's first
+// row or key. False: no memory.
 static bool take_arrays(const group_call *c, piece *p) {
     clattn_score *s = &p->params.forward.score;
     const clattn_score *of = &c->host.forward.score;
@@ -205,7 +212,8 @@ static bool take_arrays(const group_call *c, piece *p) {
     return true;
 }
 
-// What differs of a piece beside its boxes: who else has its results, and the positions of its keys.
+// Set the parameters that do not follow from the boxes: results that are merged, and positions of
+// keys.
 static void begin_params(const group_call *c, piece *p) {
     const box *b = &p->box;
     clattn_attention_params *f = &p->params.forward;
@@ -213,12 +221,13 @@ static void begin_params(const group_call *c, piece *p) {
     f->workspace = p->params.workspace = NULL;
     f->progress = p->params.progress = NULL;
     p->partial = !cla_deal_is_whole(&c->problem, b, BOX_KEYS);
-    if (p->partial && !c->op->sums && !f->lse.rank) // to merge with
+    if (p->partial && !c->op->sums && !f->lse.rank) // needed to merge
         f->lse = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, f->out.shape);
-    if (b->at[BOX_KEYS] > 0) p->params.dsinks = (clattn_tensor){0}; // a row has it once
+    // Only the piece with a row's first keys computes dsinks.
+    if (b->at[BOX_KEYS] > 0) p->params.dsinks = (clattn_tensor){0};
     const bool alone = !cla_deal_is_whole(&c->problem, b, BOX_ROWS) || p->partial;
     if (alone && !cla_kv_is_paged(&f->kv) && !f->rope.k_positions.rank)
-        f->rope.k_positions = f->rope.positions; // which the keys have then, all of them
+        f->rope.k_positions = f->rope.positions; // the keys need the positions of the whole call
 }
 
 // False: no memory.
@@ -237,7 +246,7 @@ clattn_status cla_slice_make(const group_call *c, piece *p) {
     p->bytes = p->bytes_in = p->bytes_out = p->beside_bytes = 0;
     begin_params(c, p);
     if (!take_arrays(c, p)) return CLATTN_OUT_OF_MEMORY;
-    // Scales of a past come first, so that the second buffer is no larger than they are.
+    // Scales of a past come first, so that the second buffer is no larger than needed.
     for (int turn = 0; turn < 2; turn++)
         for (const view_rule *rule = c->op->rules; rule < c->op->rules + c->op->rule_count; rule++) {
             const bool first = rule->field == offsetof(group_params, forward.kv.past_k_scale) ||
@@ -247,9 +256,9 @@ clattn_status cla_slice_make(const group_call *c, piece *p) {
     return CLATTN_OK;
 }
 
-// Copy a part between the caller's memory and dense memory of the piece's.
+// Copy a part between the caller's memory and the piece's dense memory.
 static void copy_part(const group_part *x, char *dense, bool to_host) {
-    int64_t run = 1; // elements of the last axes that lie alike in both
+    int64_t run = 1; // elements that are contiguous in both
     int axes = x->rank;
     while (axes > 0 && (x->shape[axes - 1] == 1 || x->stride[axes - 1] == 0 ||
                         (x->host_stride[axes - 1] == run && x->stride[axes - 1] == run))) {

@@ -1,5 +1,6 @@
-// sum.c: gradients that pieces share, as dk and dv of rows that were dealt, dq of keys, and those of a head: the shares are added in
-// float32, in the order of the pieces' boxes, so that the same boxes give the same bits, and rounded once.
+// sum.c: sums gradients to which several pieces contribute: dk and dv of partitioned rows, dq of
+// partitioned keys, gradients of heads. The contributions are added in float32, in the order of the
+// pieces' boxes, and the sum is rounded once. So the same boxes always lead to the same bits.
 #include "base/host.h"
 #include "group/merge.h"
 
@@ -8,7 +9,7 @@ static clattn_tensor sums_of(const group_call *c, int n) {
     return clattn_tensor_dense(CLATTN_HOST(c->sums[n]), CLATTN_TYPE_F32, t->rank, t->shape);
 }
 
-// A share, which is read in the order in which it lies, to its place.
+// Add one piece's contribution, which is read sequentially.
 static void add(const group_part *x, const clattn_tensor *sums, int axis, int64_t at, const float **from) {
     float *const to = (float *)(void *)sums->buffer;
     for (int64_t i = 0; i < x->shape[axis]; i++) {

@@ -26,7 +26,7 @@ static clattn_status check_queue(clattn_context *c, cl_command_queue queue,
     return CLATTN_OK;
 }
 
-// PoCL never starts a command that waits for an event which had failed before.
+// PoCL never starts a command that waits for an event which has already failed.
 static clattn_status check_event(clattn_context *c, cl_uint i, cl_event event) {
     cl_context of = NULL;
     cl_int status = CL_COMPLETE, code = CL_INVALID_EVENT;
@@ -89,7 +89,7 @@ static void borrow(chain *c, pool_slot *slot, cl_mem *buffer) {
     *buffer = slot->buffer;
 }
 
-// The host's words stay the slot's until its event says that they were read.
+// The slot keeps the words until its event shows that the device has read them.
 static clattn_status write_table(chain *c, pool_slot *slot) {
     cl_uint count;
     const cl_event *list;
@@ -107,8 +107,8 @@ static clattn_status write_table(chain *c, pool_slot *slot) {
     code = clRetainEvent(slot->written);
     if (code == CL_SUCCESS || !c->in_order) cla_chain_took(c, slot->written);
     if (code == CL_SUCCESS) return CLATTN_OK;
-    if (!c->in_order)
-        slot->written = NULL, slot->word_bytes = 0; // the chain's alone, which hands it to the pool
+    // The chain owns the event now, and passes it to the pool when it ends.
+    if (!c->in_order) slot->written = NULL, slot->word_bytes = 0;
     return cla_context_fail_opencl(c->context, code, "clRetainEvent");
 }
 
@@ -144,7 +144,8 @@ void cla_chain_hear(chain *c, const clattn_progress *progress, double total) {
     c->done = c->total * told;
 }
 
-// Only a slice right after one that was waited for shows its rate: others may wait for the queue.
+// Learn a rate only from a slice that follows one the host waited for: otherwise the queue may have
+// been busy.
 clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops) {
     if (!c->progress || flops == 0.0) return CLATTN_OK;
     const uint64_t start = c->waited_ns;
@@ -159,7 +160,7 @@ clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops) {
                             "progress: the caller cancelled after %.0f %% of the work", 100.0 * done);
 }
 
-// The end of a call that is heard of: what came after its last slice, too, is done.
+// At the end of a call with progress, also wait for the commands after its last slice.
 static clattn_status hear_end(chain *c) {
     if (!c->progress || !c->last) return CLATTN_OK;
     const cl_int code = clWaitForEvents(1, &c->last);

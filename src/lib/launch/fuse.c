@@ -1,4 +1,5 @@
-// fuse.c: neighbours among the launches of a recording become one launch of fused_launches.cl: clattn_recording_fuse.
+// fuse.c: clattn_recording_fuse: replaces neighbouring launches of a recording by one launch of
+// fused_launches.cl.
 #include "launch/recording.h"
 
 #include <limits.h>
@@ -9,17 +10,18 @@
 #include "base/host.h"
 
 #define MOST_KERNELS 48
-// A launch with more of them has a millisecond, of which what lies between launches is little.
+// A launch with more operations takes about 1 ms or longer. The gap before it hardly matters.
 #define MOST_FLOPS 1e8
 #define CALL_BYTES 2048
 #define LINE_BYTES (CALL_BYTES + 128)
 
-// The kernels of all launches that may be fused, each once, with the texts of their calls; the program that has them.
+// The distinct kernels of all launches that may be fused, the texts that call them, and the program
+// that contains them.
 typedef struct fusing {
     clattn_recording *r;
     linked_kernel kernels[MOST_KERNELS];
     int count;
-    char *calls; // of CALL_BYTES each
+    char *calls; // CALL_BYTES for each kernel
     program *step;
 } fusing;
 
@@ -29,8 +31,9 @@ static bool has_names(const launch *l) {
     return true;
 }
 
-// Whether fused_launches.cl can do it: its work-items wait for nobody of their group, its arguments are buffers and structs that have
-// names, and it has no text of the caller's, which may be gone.
+// True if fused_launches.cl can run the launch. Its work-items must not wait for others of their
+// group. Its arguments must be buffers or named structs. Its program must not contain the caller's
+// text, which may be gone.
 static bool is_fusable(const recorded *x) {
     const launch *l = &x->l;
     const double parts = (double)x->size[0] * (double)x->size[1] * (double)x->size[2];
@@ -45,7 +48,8 @@ static int kernel_of(const fusing *f, const launch *l) {
     return n;
 }
 
-// The function that fused_launches.cl calls for a kernel: linked.c. False: it does not fit.
+// Write the function through which fused_launches.cl calls the kernel (linked.c). False: the text
+// does not fit.
 static bool write_call(const launch *l, int n, char *to) {
     const char *name = clattn_kernel_sources[l->program->spec.id].name;
     int at = snprintf(to, CALL_BYTES,
@@ -71,7 +75,8 @@ static bool add_kernel(fusing *f, const launch *l) {
     return true;
 }
 
-// What tells this program from others, in comments: of each kernel its key, in which its source and knobs are, and its call.
+// Comments that make the program's cache key unique: for each kernel its own key, which covers its
+// source and knobs, and its call.
 static void write_program(const fusing *f, char *text) {
     for (int n = 0; n < f->count; n++) {
         const char *call = strstr(f->kernels[n].call, "void ");
@@ -97,13 +102,13 @@ static clattn_status build_step(fusing *f) {
     return status;
 }
 
-// Neighbours that become one launch, and what fused_launches.cl reads of them.
+// Neighbouring launches that become one, and the sizes of what fused_launches.cl reads.
 typedef struct fused {
     recorded *first;
     int launches, buffer_count;
     cl_mem buffers[STEP_BUFFERS];
-    size_t groups; // the most of a launch
-    size_t parts;  // of all launches
+    size_t groups; // largest number in one launch
+    size_t parts;  // groups of all launches
     size_t argument_words, value_bytes;
 } fused;
 
@@ -124,7 +129,8 @@ static bool counts_fit(const fused *w, size_t parts, size_t bytes) {
            w->argument_words + LAUNCH_MAX_ARGS <= INT_MAX / 16;
 }
 
-// False, and nothing is changed but buffers behind buffer_count: buffers, parts or bytes would be too many.
+// Add a launch. Returns false if its buffers, parts or bytes exceed the limits; then only buffers
+// past buffer_count change.
 static bool take_launch(fused *w, const recorded *x) {
     const int before = w->buffer_count;
     const size_t parts = x->size[0] * x->size[1] * x->size[2];
@@ -205,7 +211,7 @@ static clattn_status make_shared(const fusing *f, const fused *w, cl_mem *shared
     return status;
 }
 
-// The launch in place of them; their buffers stay retained by them.
+// Make the launch that replaces the gathered ones. The replaced launches keep the buffers retained.
 static clattn_status make_launch(const fusing *f, const fused *w, recorded **result) {
     clattn_context *c = f->r->context;
     const size_t cores = c->capabilities.compute_units > 0 ? c->capabilities.compute_units : 1;

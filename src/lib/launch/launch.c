@@ -1,4 +1,4 @@
-// launch.c: launches onto a chain (chain.h): arguments, the shape of a grid, and the slices that a large one is cut into.
+// launch.c: launches on a chain (chain.h): arguments, grids, and cutting large grids into slices.
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-// *call: the function that failed.
+// On failure *call is the name of the function that failed, or NULL for clSetKernelArg.
 static cl_int set_arguments(const chain *c, const launch *l, cl_kernel kernel, const char **call) {
     *call = NULL;
     for (int i = 0; i < l->count; i++) {
@@ -45,13 +45,13 @@ cl_int cla_launch_kernel(const chain *c, cl_kernel kernel, const size_t offset[3
                                   size, local, wait_count, wait_list, event);
 }
 
-// Of the grid that the driver is given.
+// The global offset for the driver.
 static const size_t *offset_of(const launch *l, const grid_part *part) {
     static const size_t none[3];
     return l->placed ? none : part->offset;
 }
 
-// A launch that failed: the call is planned again, unless it has changed what it reads.
+// A launch failed: plan the call again, unless a launch has changed the call's inputs.
 static clattn_status refuse(const chain *c, const launch *l, unfit_step step, const char *call, cl_int code) {
     const unfit_failure failure = {.spec = &l->program->spec,
                                    .step = step,
@@ -63,7 +63,7 @@ static clattn_status refuse(const chain *c, const launch *l, unfit_step step, co
     return cla_unfit_failed(c->context, &failure);
 }
 
-// The kernel object stays the recording's, which replays it with the arguments of now.
+// The recording owns the kernel object and replays it with its current arguments.
 static clattn_status record_part(chain *c, const launch *l, const grid_part *part) {
     cl_kernel kernel;
     if (c->progress)
@@ -102,7 +102,8 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     return CLATTN_OK;
 }
 
-// A part that is large: when it ends is kept, unless another's end is. `before`: operations of the launch's other parts.
+// Enqueue a large part and time it, unless another part is being timed. `before`: operations of the
+// launch's parts so far.
 static clattn_status enqueue_timed(chain *c, const launch *l, const grid_part *part, pace_rate *rate,
                                    double flops, double before, uint64_t start_ns) {
     if (!cla_pace_begin(c->context)) return enqueue_part(c, l, part, false);
@@ -125,7 +126,7 @@ static size_t size_at(size_t all, size_t at, size_t step) {
     return all - at < step ? all - at : step;
 }
 
-// A device may take no more than what every device must. Drivers place arguments at multiples of eight bytes.
+// A device may allow only OpenCL's minimum. Drivers place arguments at multiples of eight bytes.
 static clattn_status check_arguments(const chain *c, const launch *l) {
     const uint64_t most = c->context->capabilities.max_argument_bytes;
     uint64_t bytes = 0;
@@ -136,14 +137,16 @@ static clattn_status check_arguments(const chain *c, const launch *l) {
         clattn_kernel_sources[l->program->spec.id].name, (unsigned long long)bytes, (unsigned long long)most);
 }
 
-// The last part that is whole, where the grid is cut so: of a mask that hides more from the first rows it does the most.
+// True for the last full-size part. Only this part is timed: a causal mask hides the most keys from
+// the first rows, so the last part does the most work.
 static bool is_last_whole(const launch *l, const grid_part *part, const size_t step[3]) {
     for (int i = 0; i < 3; i++)
         if (part->size[i] != step[i] || l->global[i] - part->offset[i] >= 2 * step[i]) return false;
     return true;
 }
 
-// Slices on a driver that does not count their offsets once: `placed` is the launch whose kernel takes `at`, and *l becomes it.
+// If the driver applies global offsets wrongly (PROMISE_OFFSETS), build the kernel that reads the
+// offset from an argument. *l becomes `placed`, the launch with that argument.
 static clattn_status pass_offsets(chain *c, const launch **l, launch *placed, const args_i64 at[3]) {
     program_spec spec = (*l)->program->spec;
     if (!(cla_promises_broken(c->context) & PROMISE_OFFSETS)) return CLATTN_OK;
@@ -163,8 +166,8 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     launch placed;
     args_i64 at[3];
     const double most = cla_pace_most(c->context, rate, c->progress != NULL);
-    const uint64_t start_ns =
-        most < INFINITY ? cla_os_time_ns() : 0; // where no launch is too large, none is timed
+    // If no launch is too large, none is timed.
+    const uint64_t start_ns = most < INFINITY ? cla_os_time_ns() : 0;
     double before = 0.0;
     size_t step[3];
     cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);

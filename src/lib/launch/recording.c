@@ -6,7 +6,8 @@
 #include "base/host.h"
 
 clattn_recording *cla_recording_of(clattn_context *context, cl_command_queue queue) {
-    // Another thread may end and destroy it, if the queue is another one.
+    // Load the recording only for its own queue: another thread may end and destroy a recording on
+    // another queue.
     return queue == atomic_load(&context->recorded_queue) ? atomic_load(&context->recording) : NULL;
 }
 
@@ -19,7 +20,8 @@ clattn_status cla_recording_take(clattn_recording *r, uint64_t bytes, const void
     return CLATTN_OK;
 }
 
-// What is replayed runs in one order, so that all calls may read one table, and work in memory that earlier ones have left.
+// Replayed launches run in order. So all calls may share a table, and reuse the scratch memory of
+// earlier calls.
 clattn_status cla_recording_table(chain *c, const void *words, size_t bytes, cl_mem *table) {
     for (const pool_slot *s = c->recording->slots; s; s = s->next)
         if (s->words && s->word_bytes == bytes && memcmp(s->words, words, bytes) == 0) {
@@ -39,7 +41,8 @@ clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
     return CLATTN_OK;
 }
 
-// Whether no other buffer but its own parts can be the same memory.
+// True if only the buffer's own sub-buffers can share its memory: it is no sub-buffer itself, and
+// not on a host pointer.
 static bool is_apart(cl_mem buffer) {
     cl_mem whole = NULL;
     cl_mem_flags flags = 0;
@@ -49,7 +52,7 @@ static bool is_apart(cl_mem buffer) {
            !(flags & CL_MEM_USE_HOST_PTR);
 }
 
-// Whether it is that buffer, or a part of it.
+// True if `buffer` is `whole` or a sub-buffer of it, or if the driver does not know.
 static bool lies_in(cl_mem buffer, cl_mem whole) {
     cl_mem of = NULL;
     if (buffer == whole) return true;
@@ -57,7 +60,7 @@ static bool lies_in(cl_mem buffer, cl_mem whole) {
            of == whole;
 }
 
-// False: it does not derive, or reads what others may write by another name.
+// True if the launch derives a result, and its inputs cannot be written through other handles.
 static bool is_derived_alone(const launch *l) {
     if (l->derives == 0) return false;
     for (int i = 0; i < l->count; i++) {
@@ -81,7 +84,7 @@ static cl_mem derived_of(const launch *l) {
     return l->args[l->derives - 1].buffer;
 }
 
-// Whether the second may write what the first has read; an address may be anywhere.
+// True if `with` may write what `x` reads. An address may point anywhere.
 static bool shares_a_source(const launch *x, const launch *with) {
     for (int k = 0; k < with->count; k++) {
         if (with->args[k].pointer) return true;
@@ -92,7 +95,8 @@ static bool shares_a_source(const launch *x, const launch *with) {
     return false;
 }
 
-// A launch of the list that does the same; NULL where one behind it may have written what it read.
+// The last launch of the list with the same program and arguments; NULL if a later launch may have
+// written its inputs.
 static const recorded *find_alike(const recorded *x, const launch *wanted) {
     const recorded *found = NULL;
     for (; x; x = x->next) {
@@ -104,7 +108,7 @@ static const recorded *find_alike(const recorded *x, const launch *wanted) {
     return found;
 }
 
-// Calls that are complete: the launches of this one read what others derived, and derive once themselves.
+// Only completed calls are searched: within one call, no result is derived twice.
 bool cla_recording_has(const chain *c, const launch *l, cl_mem *result) {
     if (!c->recording || !is_derived_alone(l)) return false;
     const recorded *found = find_alike(c->recording->first, l);
@@ -115,7 +119,7 @@ bool cla_recording_has(const chain *c, const launch *l, cl_mem *result) {
     return true;
 }
 
-// Whose first `arguments` have their buffers retained.
+// Release a launch of which the buffers of the first `arguments` arguments are retained.
 static void release_part(const clattn_recording *r, recorded *x, int arguments) {
     for (int i = 0; i < arguments; i++)
         if (x->l.args[i].buffer) clReleaseMemObject(x->l.args[i].buffer);

@@ -1,4 +1,4 @@
-// replay.c: the public functions of a recording: begin, end, replay, destroy.
+// replay.c: begin, end, replay and destroy a recording.
 #include "launch/recording.h"
 
 #include "base/host.h"
@@ -41,7 +41,8 @@ clattn_status clattn_recording_begin(clattn_context *context, cl_command_queue q
     return CLATTN_OK;
 }
 
-// The queue is retained until here, so that no other one gets its handle while that is compared.
+// The queue is retained until here, so that no new queue gets the same handle while handles are
+// compared.
 static bool end(clattn_recording *r) {
     clattn_recording *open = r;
     if (atomic_load(&r->context->recording) == r) atomic_store(&r->context->recorded_queue, NULL);
@@ -66,7 +67,8 @@ void clattn_recording_destroy(clattn_recording *r) {
     cla_recording_free(r);
 }
 
-// Others of its launches are enqueued, so that the replay fails. Calls that are recorded from now on go without the kernel.
+// The replay fails, because some of its launches may run already. Later recordings avoid the
+// kernel.
 static clattn_status refuse(const chain *c, const recorded *x, cl_int code) {
     const program *p = x->l.program; // NULL: a fused launch
     if (!p || x->of_text) return cla_context_fail_opencl(c->context, code, "clEnqueueNDRangeKernel");
@@ -97,7 +99,8 @@ static clattn_status replay_all(const clattn_recording *r, chain *c, bool each_e
     return status;
 }
 
-// The replay before is over, or is waited for by its queue; else *waits becomes true. One that failed is waited for by nobody.
+// Sets *waits if the previous replay is still running on another queue, or on an out-of-order one.
+// A failed replay is not waited for.
 static clattn_status find_replayed(clattn_recording *r, const chain *c, bool *waits) {
     cl_int status = CL_COMPLETE;
     *waits = false;
@@ -107,7 +110,7 @@ static clattn_status find_replayed(clattn_recording *r, const chain *c, bool *wa
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clGetEventInfo");
     *waits = status > CL_COMPLETE;
     if (!*waits || c->queue == r->replay_queue) return CLATTN_OK;
-    code = clFlush(r->replay_queue); // else a command of another queue may wait for ever
+    code = clFlush(r->replay_queue); // unflushed commands of another queue may never start
     return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c->context, code, "clFlush");
 }
 
@@ -120,7 +123,7 @@ static clattn_status keep_queue(clattn_recording *r, const chain *c) {
     return CLATTN_OK;
 }
 
-// The newest command becomes the one that the next replay waits for, also where a later launch failed.
+// Keep the newest command for the next replay to wait for, also if a later launch failed.
 static clattn_status keep_event(clattn_recording *r, chain *c, clattn_status status) {
     if (!c->last) return status;
     if (r->replayed) clReleaseEvent(r->replayed);
@@ -131,7 +134,8 @@ static clattn_status keep_event(clattn_recording *r, chain *c, clattn_status sta
     return cla_context_fail_opencl(c->context, code, "clRetainEvent");
 }
 
-// Replays of a fused recording share the counters of its launches: each waits for the one before, on whichever queue that is.
+// The launches of a fused recording share counters. So each replay waits for the previous one, on
+// whichever queue that runs.
 static clattn_status replay_behind(clattn_recording *r, chain *c) {
     clattn_host_memory *host = &c->context->host;
     cl_event *list = NULL;

@@ -7,7 +7,8 @@ uint64_t cla_workspace_add(uint64_t at, uint64_t count, size_t element) {
     return end < WORKSPACE_MOST ? end : WORKSPACE_MOST;
 }
 
-// Drivers promise memory that they do not have: hold to the limits they state.
+// Drivers may accept sizes that the device does not have, so compare with the limits that they
+// report.
 clattn_status cla_workspace_fits(clattn_context *context, cl_mem given, uint64_t bytes) {
     const uint64_t most = SIZE_MAX;
     if (bytes >= WORKSPACE_MOST || bytes > most)

@@ -30,8 +30,9 @@ static const char *lanes_refusal(const knobs *row) {
     return cla_family_tile_refusal(&k);
 }
 
-// Where products are done, and the shares of those engines' rates that attention reached, as its forward families have them. The
-// gradients on AMX were run on hardware but not timed: forward's share is used.
+// `engine` computes the products; `reach` is the share of the engine's rate that attention
+// achieves. Both values are those of the forward families. For AMX the share is not measured for
+// gradients, so the forward share is used.
 const family cla_backward_families[CLA_BACKWARD_FAMILIES] = {
     [BACKWARD_MATRIX] = {.name = "backward_matrix",
                          .tunes = "ROW_VECTORS KEY_BLOCK TILE_KV MATRIX_ENGINE ",

@@ -8,9 +8,9 @@
 #include "args/args.h"
 #include "program/unfit.h"
 
-#define PARTS_MOST 8 // copies of dq that sums over ranges of keys may take
+#define PARTS_MOST 8 // largest number of partial dq sums over key ranges
 #define MATRIX_MOST_HEAD 256
-#define PARTS_UNITS 32 // work-groups that are enough for a device, whatever it is: bits go by sizes alone
+#define PARTS_UNITS 32 // sufficient work-groups for any device: results must not depend on it
 
 static int divide_up(int n, int by) {
     return (n + by - 1) / by;
@@ -20,15 +20,16 @@ static int round_up(int n, int to) {
     return divide_up(n, to) * to;
 }
 
-// Bytes of a work-item's tiles, whose rows end at a multiple of `step`: backward_lanes.cl, and nearly those of
-// backward_matrix.cl.
+// Bytes of a work-item's tiles in backward_lanes.cl, and approximately in backward_matrix.cl. Rows
+// are padded to multiples of `step`.
 static int64_t lanes_bytes(const knobs *k, const problem *p, int step) {
     const int64_t rows = (int64_t)k->lanes * k->row_vectors, keys = k->tile_kv + k->key_block,
                   columns = round_up(p->head_dim, step) + round_up(p->head_dim_v, step);
     return (int64_t)sizeof(float) * (2 * (keys + rows) * columns + 5 * rows * k->tile_kv);
 }
 
-// Ranges of keys by sizes alone: enough work-groups for many cores, each of whole tiles.
+// Set the ranges of keys, for enough work-groups on many cores. Sizes alone decide, so that results
+// are the same on every device.
 static void take_parts(const problem *p, backward_variant *v) {
     const int64_t units = (int64_t)p->batch * p->kv_heads;
     const int tiles = divide_up(p->n_kv, v->knobs.tile_kv);
@@ -39,7 +40,8 @@ static void take_parts(const problem *p, backward_variant *v) {
     v->parts = v->part_keys > 0 ? divide_up(p->n_kv, v->part_keys) : 1;
 }
 
-// All four operands of the products are bfloat16, and its dot product is proven and the faster engine.
+// True if the bfloat16 dot product can be used: all operands are bfloat16, and the instruction is
+// proven and faster than FMA.
 static bool takes_dot(const plan_input *in, const problem *p, const knobs *k) {
     const float *rate = in->probes.rate;
     return !cla_family_dot_refusal(p) && p->type_out == CLATTN_TYPE_BF16 && k->lanes == 16 &&
@@ -47,7 +49,7 @@ static bool takes_dot(const plan_input *in, const problem *p, const knobs *k) {
            rate[PROBE_DOT_BF16] > rate[PROBE_FMA];
 }
 
-// How long it takes on this engine, in a unit of no meaning; 0: nothing is known of it.
+// Predicted time on this engine, in arbitrary units; 0: unknown.
 static double time_by(const plan_input *in, const problem *p, int which, probe_id engine) {
     family f = cla_backward_families[which];
     f.engine = engine;
@@ -55,7 +57,8 @@ static double time_by(const plan_input *in, const problem *p, int which, probe_i
     return cla_family_time(in, p, &v);
 }
 
-// Why tiles of AMX are not to be taken without a row, or NULL: they are proven, and faster than what vectors have.
+// Why AMX tiles are not used by default; NULL: they are proven, and predicted to be faster than
+// vectors.
 static const char *tiles_refusal(const plan_input *in, const problem *p) {
     knobs k = {.lanes = cla_variant_lanes(in)};
     static const knobs none;
@@ -120,12 +123,12 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     return NULL;
 }
 
-// Floats of local memory: backward.cl.
+// Floats of local memory in backward.cl.
 static uint64_t portable_floats(int own, int others, int d, int dv) {
     return (uint64_t)others * (uint64_t)(d + dv + 2) + 2 * (uint64_t)own * (uint64_t)(others + 1);
 }
 
-// The largest tile that local memory and work-group hold.
+// Choose the largest tile that fits local memory and the work-group limit.
 static const char *fit_portable(const plan_input *in, const problem *p, const tuned_row *row,
                                 backward_variant *v) {
     static const struct {
@@ -161,7 +164,7 @@ static const char *(*const fits[CLA_BACKWARD_FAMILIES])(const plan_input *in, co
     [BACKWARD_PORTABLE] = fit_portable,
 };
 
-// The first row for one of these kernels, which then is the one.
+// The first tuned row that fits, for any gradient kernel.
 static const tuned_row *find_row(const plan_input *in, const problem *p) {
     const tuned_key key = {.cpu = in->device->is_cpu,
                            .lanes = cla_plan_lanes_key(in),
@@ -175,13 +178,13 @@ static const tuned_row *find_row(const plan_input *in, const problem *p) {
     return cla_tuned_find(in->own, in->shipped, &kernels, &key, NULL);
 }
 
-// Behind the reason for what is taken, why the engine that a row names or the device has is not.
+// Append why a preferred family was not chosen.
 static void add_refusal(const family *f, const char *refusal, char why[200]) {
     const size_t used = strlen(why);
     snprintf(why + used, 200 - used, "; not %s: %s", f->name, refusal);
 }
 
-// A row names one family, and leaves what that does not do to those behind it.
+// If a tuned row names a family that does not fit, the families after it are tried.
 const char *cla_backward_choose(const plan_input *in, const problem *p, backward_variant *v) {
     const tuned_row *row = find_row(in, p);
     const char *refusal[CLA_BACKWARD_FAMILIES] = {NULL}, *unfit[CLA_BACKWARD_FAMILIES] = {NULL};
@@ -197,7 +200,8 @@ const char *cla_backward_choose(const plan_input *in, const problem *p, backward
         *v = (backward_variant){.family = f, .parts = 1, .part_keys = p->n_kv};
         cla_family_data_knobs(p, &v->knobs);
         refusal[i] = fits[i](in, p, named ? row : NULL, v);
-        if (!refusal[i] && in->unfit && i != BACKWARD_PORTABLE) // which is tried whatever was said of it
+        // it is the last resort, so it is tried anyway
+        if (!refusal[i] && in->unfit && i != BACKWARD_PORTABLE)
             refusal[i] = unfit[i] = cla_unfit_refusal(in->unfit, f->id, &v->knobs, NULL, p->inserted);
         if (refusal[i]) continue;
         for (int n = 0; n < i; n++)

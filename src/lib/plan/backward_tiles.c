@@ -1,16 +1,17 @@
-// backward_tiles.c: when the register-tiled kernel of gradients fits, and with which tile: the same for dq as for dk and dv, of which the
-// latter have more sums.
+// backward_tiles.c: whether the register-tiled kernel for gradients fits, and with which tile. dq
+// uses the same tile as dk and dv, which need more accumulators.
 #include <stdio.h>
 
 #include "args/backward_args.h"
 #include "plan/backward_plan.h"
 
 #define MOST_HEAD 256
-#define MOST_QUADS 8  // groups of four columns of a result that a work-item may have
-#define SPILLED 160   // more sums than these are no good: registers in memory cost more than the tile gains
-#define SMALL_TILE 16 // rows of a tile that few rows need not fill
+#define MOST_QUADS 8  // limit on column quads of a result per work-item
+#define SPILLED 160   // with more accumulators, spilling costs more than tiles gain
+#define SMALL_TILE 16 // a tile this small need not be full
 
-// In order of preference: those that read least for a multiply-add. Wide heads need more columns of work-items, or few rows of each.
+// In order of preference: fewest reads per multiply-add first. Wide heads need more columns of
+// work-items, or fewer rows per work-item.
 static const tile_shape shapes[] = {{8, 8, 16, 32}, {8, 8, 32, 32}, {4, 16, 16, 32}, {4, 8, 32, 32},
                                     {4, 8, 16, 16}, {4, 8, 8, 16},  {4, 4, 16, 16},  {4, 4, 8, 16}};
 #define SHAPES (sizeof shapes / sizeof shapes[0])
@@ -18,7 +19,7 @@ static const tile_shape shapes[] = {{8, 8, 16, 32}, {8, 8, 32, 32}, {4, 16, 16, 
 static int widest(const problem *p) {
     return p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
 }
-// Both products of the scores, and dk and dv.
+// Accumulators per work-item: scores, dout . v, dk and dv.
 static int sums_of(const tile_shape *s, const problem *p) {
     return 4 * s->micro_rows *
            (2 + FLASH_TILES_QUADS(s->group_columns, p->head_dim) +
@@ -36,14 +37,14 @@ static bool fits_device(const plan_input *in, const problem *p, const tile_shape
                cla_family_group_limit(in, KERNEL_BACKWARD_TILES);
 }
 
-// Not more rows than there are, but for less than half; no spilled registers.
+// True if the tile is small or at least half full, and its accumulators fit registers.
 static bool suits(const plan_input *in, const problem *p, const tile_shape *s) {
     const int rows = cla_family_tile_rows(s), most = p->n_q > p->n_kv ? p->n_q : p->n_kv;
     return (rows <= SMALL_TILE || rows / 2 < most) &&
            cla_family_in_registers(in, KERNEL_BACKWARD_TILES, sums_of(s, p), s->micro_rows, 0);
 }
 
-// The first that suits, or else of those that fit the one with the fewest sums.
+// The first shape that suits, else the shape with the fewest accumulators that fits the device.
 static const tile_shape *choose_shape(const plan_input *in, const problem *p) {
     const tile_shape *least = NULL;
     for (const tile_shape *s = shapes; s < shapes + SHAPES; s++) {

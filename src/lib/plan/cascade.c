@@ -7,10 +7,10 @@
 #include "args/args.h"
 #include "plan/families/family.h"
 
-// Times are told in bytes of keys and values that could be read meanwhile. Zen 5, PoCL 3.1, by processor time: a byte takes
-// 27 ps, half of that where the past stays in a cache; a number of a key with a query row 8 ps by the dot product, else
-// 16 ps, where at least two vectors of rows are at hand; a number of a partial result 2 ns, and 10 us the launches. What GPUs
-// take is an estimate: more arithmetic a byte, and dearer launches.
+// The cost model, in units of the time to read one byte of keys or values from memory.
+// NUMBER_BYTES: multiplying one number of a key with a query row. PARTIAL_BYTES: writing and
+// reading one number of a partial result. LAUNCH_BYTES: one launch. CACHED: reading from a cache.
+// CPU numbers were measured (Zen 5, PoCL 3.1); GPU numbers are estimates.
 #define NUMBER_BYTES_DOT 0.3
 #define NUMBER_BYTES_CPU 0.6
 #define NUMBER_BYTES_GPU 0.2
@@ -20,8 +20,8 @@
 #define LAUNCH_BYTES_GPU ((double)(8 << 20))
 #define CACHED_BYTES ((double)(8 << 20))
 #define CACHED 0.5
-#define WORTH 1.5                                // times as much is saved as it costs
-#define MOST_PARTIAL_BYTES ((uint64_t)128 << 20) // unless it is asked for
+#define WORTH 1.5                                // required ratio of savings to costs
+#define MOST_PARTIAL_BYTES ((uint64_t)128 << 20) // limit unless the caller demands a cascade
 
 problem cla_cascade_prefix(const problem *p, const cascade_input *c, cascade_fold fold) {
     const int group = p->kv_heads ? p->heads / p->kv_heads : 1, batch = p->batch, n = p->n_q;
@@ -46,7 +46,7 @@ problem cla_cascade_suffix(const problem *p, const cascade_input *c) {
     return m;
 }
 
-// How often the first keys of every key/value head are read: once a group of rows.
+// How often the keys are read: once per group of rows, per key/value head and item.
 static double reads(const problem *p, const variant *v) {
     const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1, rows = v->rows_per_group,
                   shared = v->family->shares_heads ? group * p->n_q : p->n_q,
@@ -59,7 +59,7 @@ static bool is_fused(const variant *v) {
     return v->family && v->family->path != CLATTN_KERNEL_UNFUSED;
 }
 
-// The way of folding, and the path, that reads the past the fewest times; decode where both do as few.
+// Choose the fold and the path that read the past the fewest times. Decode wins ties.
 static bool choose_fold(const plan_input *in, const problem *p, const cascade_input *c, cascade_plan *plan) {
     const clattn_kernel paths[] = {CLATTN_KERNEL_DECODE, CLATTN_KERNEL_FLASH};
     bool found = false;
@@ -89,7 +89,8 @@ static uint64_t packed(const variant *v) {
     return v->packed_bytes ? v->workspace_bytes : 0;
 }
 
-// Partial results of both launches lie one behind the other, and behind them what else they need, one after the other.
+// Workspace: the partial results of both launches, then the scratch that both use one after the
+// other.
 static bool lay_out(const problem *p, cascade_plan *plan) {
     const uint64_t splits = (uint64_t)plan->of_prefix.splits +
                             (plan->has_suffix ? (uint64_t)plan->of_suffix.splits : 0),
@@ -100,13 +101,13 @@ static bool lay_out(const problem *p, cascade_plan *plan) {
     return true;
 }
 
-// Rows that a pass has time for: lanes that are empty cost as much.
+// Rows that a pass computes. Empty vector lanes cost as much as full ones.
 static double pass_rows(const variant *v) {
     const double rows = v->rows_per_group, least = v->knobs.row_vectors ? 2.0 * v->knobs.lanes : 1.0;
     return rows > least ? rows : least;
 }
 
-// All rows meet the past in so many passes, each of which reads it, and is bound by that or by arithmetic.
+// Cost of `times` passes over the past. Each pass is limited by reading or by arithmetic.
 static double passes_bytes(const plan_input *in, const problem *p, const cascade_input *c, const variant *v,
                            double times) {
     const double number = !in->device->is_cpu ? NUMBER_BYTES_GPU
@@ -118,7 +119,7 @@ static double passes_bytes(const plan_input *in, const problem *p, const cascade
     return times * (read > work ? read : work) * c->prefix * p->kv_heads;
 }
 
-// Whether what is saved is worth what is written and read besides.
+// True if the savings exceed the cost of the extra launch and partial results.
 static bool is_worth(const plan_input *in, const problem *p, const cascade_input *c, const variant *today,
                      const cascade_plan *plan) {
     const bool cpu = in->device->is_cpu;

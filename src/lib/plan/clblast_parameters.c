@@ -1,5 +1,5 @@
-// clblast_parameters.c: see clblast_parameters.h. What must divide what is said in CLBlast's documentation of its tuners; each
-// rule keeps a loop or a vector of its kernels whole.
+// clblast_parameters.c: see clblast_parameters.h. CLBlast's documentation of its tuners lists the
+// divisibility rules. Each rule makes a loop or vector of its kernels come out even.
 #include "plan/clblast_parameters.h"
 
 #include <stddef.h>

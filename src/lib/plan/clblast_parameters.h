@@ -1,5 +1,6 @@
-// clblast_parameters.h: the parameters of CLBlast's GEMM kernels as tuned rows name them: which there are, and what its
-// kernels can do with them. It knows nothing of CLBlast itself, which compiles wrong programs from others without a word.
+// clblast_parameters.h: the parameters of CLBlast's GEMM kernels that tuned rows may set, and which
+// values are valid. CLBlast does not check them: with invalid values it silently compiles wrong
+// programs. This file does not depend on CLBlast.
 #ifndef CLATTN_PLAN_CLBLAST_PARAMETERS_H
 #define CLATTN_PLAN_CLBLAST_PARAMETERS_H
 #include <stdbool.h>
@@ -10,21 +11,21 @@ enum { CLBLAST_XGEMM, CLBLAST_XGEMM_DIRECT, CLBLAST_ROUTINE, CLBLAST_KERNELS };
 
 typedef struct clblast_kernel {
     const char *word;   // in a tuned row
-    const char *kernel; // as CLBlast calls it
+    const char *kernel; // CLBlast's name
     int count;
     const char *names[CLBLAST_MOST_PARAMETERS];
 } clblast_kernel;
 
 extern const clblast_kernel cla_clblast_kernels[CLBLAST_KERNELS];
 
-// The kernel that a word of a tuned row means; CLBLAST_KERNELS: none.
+// Index of the kernel that this word of a tuned row names; CLBLAST_KERNELS: none.
 int cla_clblast_kernel_of(const char *word);
-// The number of the parameter of that name; -1: there is none.
+// Index of the parameter with this name; -1: none.
 int cla_clblast_parameter_of(int kernel, const char *name);
 
-// Why these values, -1 where one was not given, are nothing for the kernel; NULL: they are.
+// Why the kernel cannot use these values (-1: not set); NULL: it can.
 const char *cla_clblast_refusal(int kernel, const int values[CLBLAST_MOST_PARAMETERS]);
-// Whether a device with these limits can run it.
+// True if a device with these limits can run the kernel.
 bool cla_clblast_fits(int kernel, const int values[CLBLAST_MOST_PARAMETERS], uint64_t work_group,
                       uint64_t local_bytes);
 #endif

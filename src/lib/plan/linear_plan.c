@@ -1,24 +1,24 @@
-// linear_plan.c: the planner's choice for one projection: who computes it, and why. The shape of the work is its family's.
+// linear_plan.c: choose who computes a projection, and report why. The families compute tile sizes.
 #include "args/args.h"
 #include "plan/families/family_fragments.h"
 #include "plan/families/family_linear.h"
 #include "program/unfit.h"
 
-// Whether the engine that the row asks for is there.
+// True if the device has the matrix engine that the tuned row needs.
 static bool has_engine(const plan_input *in, const linear_problem *p, const tuned_row *row) {
     if (row->id == KERNEL_LINEAR_FRAGMENTS) return cla_family_linear_fragments_can(in, p, &row->knobs);
     return row->id != KERNEL_LINEAR_MATRIX || row->knobs.matrix_engine != MATRIX_ENGINE_AMX ||
            in->probes.proven >> PROBE_AMX & 1u;
 }
 
-// Kernels that the driver refused for this projection.
+// Kernels that the driver rejected for this projection.
 typedef struct gone_kernels {
     bool of[KERNEL_COUNT];
 } gone_kernels;
 static const gone_kernels none_gone;
 
-// A device without lanes never gets the lanes kernels by default, and one that is no CPU not even by a row: the tiles that are
-// those kernels' own would be spilled for each of thousands of work-items.
+// The tuned row for a projection. The lanes kernels are for CPUs only: on other devices their
+// register tiles would spill in every one of thousands of work-items.
 static const tuned_row *linear_row(const plan_input *in, const linear_problem *p, const tuned_rows *rows,
                                    const gone_kernels *gone) {
     const tuned_key key = {.cpu = in->device->is_cpu,
@@ -47,7 +47,7 @@ static bool is_clblast(const tuned_row *row) {
     return !row || row->id == TUNED_CLBLAST;
 }
 
-// linear_rows runs on any device, and is the plainest.
+// linear_rows is the simplest kernel and runs on every device.
 static const tuned_row *plain_row(const plan_input *in, const linear_problem *p, const gone_kernels *gone) {
     static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES};
     return p->rows <= FAMILY_FEW_ROWS || gone->of[KERNEL_LINEAR_TILES] || !cla_family_linear_tiles_fit(in)
@@ -55,7 +55,7 @@ static const tuned_row *plain_row(const plan_input *in, const linear_problem *p,
                : &tiles;
 }
 
-// The library's own preference, where no row of the caller's decides.
+// The library's default, when no tuned row of the caller decides.
 static const tuned_row *default_row(const plan_input *in, const linear_problem *p, const gone_kernels *gone) {
     static const tuned_row matrix = {.id = KERNEL_LINEAR_MATRIX}, fragments = {.id = KERNEL_LINEAR_FRAGMENTS};
     if (!gone->of[KERNEL_LINEAR_MATRIX] && cla_family_linear_matrix_wins(in, p)) return &matrix;
@@ -63,7 +63,7 @@ static const tuned_row *default_row(const plan_input *in, const linear_problem *
     return cla_plan_has_lanes(in) ? linear_row(in, p, in->shipped, gone) : plain_row(in, p, gone);
 }
 
-// In blocks or with scales, which CLBlast would take as a copy in float32, of every call.
+// Quantised weights. CLBlast would need a float32 copy of them in every call.
 static bool is_quantised(const linear_problem *p) {
     return clattn_type_numbers(p->type_w) > 1 || CLATTN_TYPE_IS_SCALED(p->type_w);
 }
@@ -72,7 +72,8 @@ int cla_variant_linear_measure(enum kernel_id id) {
     return id == KERNEL_LINEAR_FEW_LANES || id == KERNEL_LINEAR_ROWS ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
 }
 
-// Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
+// On devices without lanes only float32 weights are open: CLBlast would need a float32 copy of
+// 16-bit weights in every call.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
     if (linear_row(in, p, in->own, &none_gone) || is_quantised(p)) return false;
     if (cla_family_linear_matrix_wins(in, p) || cla_family_linear_fragments_wins(in, p)) return false;
@@ -80,7 +81,7 @@ bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
                                   : p->type_w == CLATTN_TYPE_F32;
 }
 
-// Whether the library, left alone, prefers CLBlast.
+// True if CLBlast is the default choice.
 static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = default_row(in, p, &none_gone);
     if (is_clblast(row)) return true;
@@ -92,7 +93,7 @@ static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     return known == PLAN_NOT_MEASURED ? p->rows > FAMILY_FEW_ROWS : known == PLAN_CLBLAST_FASTER;
 }
 
-// The caller's row, the library's, or the plainest kernel that is left.
+// The caller's tuned row, else the library's, else the simplest kernel that is left.
 static const tuned_row *native_row(const plan_input *in, const linear_problem *p, const gone_kernels *gone) {
     static const tuned_row any_cpu = {.id = KERNEL_LINEAR_LANES};
     const tuned_row *own = linear_row(in, p, in->own, gone), *row = own ? own : default_row(in, p, gone);

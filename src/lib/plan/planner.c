@@ -31,7 +31,8 @@ void cla_planner_destroy(clattn_context *context) {
     context->planner = NULL;
 }
 
-// The widths of vectors are probed where the device reports none; else it is taken at its word, until somebody asked.
+// Vector widths are probed if the device reports fewer than four floats. Otherwise the reported
+// width counts until measurements exist.
 static probe_results width_results(const clattn_context *context) {
     if (context->capabilities.float_vector_width < 4 && cla_lanes_possible(&context->capabilities))
         return cla_probe_results(context, PROBES_LANES);
@@ -39,7 +40,7 @@ static probe_results width_results(const clattn_context *context) {
                                   context->no_measurements ? 0 : PROBES_LANES | PROBES_LOADS | PROBES_ASK);
 }
 
-// What compiled kernels and launches have shown.
+// Copy the limits that compiled kernels and launches have shown.
 static void take_limits(const clattn_context *context, plan_input *in) {
     for (int id = 0; id < KERNEL_COUNT; id++) {
         in->group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
@@ -66,8 +67,8 @@ int cla_planner_lanes(const clattn_context *context) {
     return cla_variant_lanes(&in);
 }
 
-// Sub-groups are probed for a kernel that may use them: on a CPU, whose own kernels do not, only where a row of the caller's
-// names one.
+// Probe sub-groups only if some kernel may use them. On a CPU the default kernels do not, so there
+// a tuned row of the caller must name such a kernel.
 static bool wants_subgroups(const plan_input *in) {
     if (!in->device->subgroups) return false;
     for (int i = 0; i < cla_family_count; i++) {
@@ -79,7 +80,7 @@ static bool wants_subgroups(const plan_input *in) {
     return false;
 }
 
-// A row of the caller's that names an engine has it tried.
+// Probe wgmma only if a tuned row of the caller names it.
 static bool wants_wgmma(const plan_input *in) {
     for (int r = 0; r < in->own->count; r++)
         if (in->own->rows[r].id == KERNEL_FLASH_FRAGMENTS &&
@@ -94,7 +95,8 @@ static bool wants_terms(const plan_input *in) {
     return false;
 }
 
-// The types first: a call that is not bfloat16 has not waited for the probes of another thread.
+// Check the types first: only calls whose types can gain run probes, or wait for another thread's
+// probes.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
     plan_input in = cla_planner_linear_input(context);
     const bool bf16 = p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16 && !p->type_v;
@@ -106,22 +108,24 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
                             (half && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0) |
                             (half && wants_wgmma(&in) ? PROBES_WGMMA : 0) |
                             (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);
-    // Of other engines what is kept: a compiler that meets what its target lacks may end the process, so that these are tried by
-    // clattn_context_engines and clattn_context_measure alone.
+    // Engines of other vendors are not probed here, only earlier results are used. A compiler may
+    // abort the process when its target lacks an instruction. Only clattn_context_engines and
+    // clattn_context_measure probe these engines.
     const bool kept = half && cla_fragments_possible(in.device);
     if (wanted) in.probes = cla_probe_results(context, wanted);
     if (kept) in.probes = cla_probe_results_kept(context, PROBES_FRAGMENTS | 1u << PROBE_TILES);
     return in;
 }
 
-// By what the device reports of itself: where a probe found otherwise, an alignment is asked for in vain, or that of one
-// element is taken, which is always true.
+// Decides by what the device reports. If a probe contradicts the report, either the alignment is
+// queried needlessly, or the plan assumes an alignment of 1, which always holds.
 bool cla_planner_asks_alignment(const clattn_context *context) {
     const clattn_capabilities *of = &context->capabilities;
     return context->planner->own.count > 0 || !of->is_cpu || of->float_vector_width < 4;
 }
 
-// A driver that allows nothing is taken to allow one work-item, which every kernel can do with. False: that was known.
+// Record the largest work-group of a compiled kernel. A driver's 0 counts as 1, which every kernel
+// supports. False: already known.
 static bool learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
     const unsigned limit = items < 1 ? 1 : items < UINT32_MAX ? (unsigned)items : UINT32_MAX;
     atomic_uint *of = &context->planner->group_limit[id];
@@ -135,11 +139,10 @@ static bool learn_limit(clattn_context *context, enum kernel_id id, size_t items
     return true;
 }
 
-// Whether plans now differ: the kernel has spilled registers, and fewer sums are wanted; or it seems to have, with
-// PLANNER_FEW_SUMS or less, for which every device has registers. The driver then counts what is in registers, too: its number
-// decides nothing from then on. Each kernel changes plans for a while, never for ever: to fewer sums, and once back.
-// Half of the sums' bytes is more than what a compiler leaves in memory for other reasons, and all of them, where they are
-// few, more than it has to. On a CPU private memory is where everything is.
+// Compare private memory with the accumulators. True if plans change: use fewer accumulators, or
+// stop checking. A driver that reports much memory even with PLANNER_FEW_SUMS accumulators counts
+// registers, so its numbers are ignored from then on. Spilling means more private memory than half
+// of the accumulators, or, if there are few, all of them.
 static bool learn_private(clattn_context *context, enum kernel_id id, int sums, uint64_t bytes) {
     atomic_uint *of = &context->planner->spilled_sums;
     unsigned known = atomic_load(of);
@@ -148,7 +151,8 @@ static bool learn_private(clattn_context *context, enum kernel_id id, int sums, 
     const unsigned wanted = few ? PLANNER_NO_SPILLS : (unsigned)sums;
     do {
         if (known == PLANNER_NO_SPILLS) return false;
-        if (known && known <= wanted && wanted != PLANNER_NO_SPILLS) return false; // no tile has fewer
+        // planned already
+        if (known && known <= wanted && wanted != PLANNER_NO_SPILLS) return false;
     } while (!atomic_compare_exchange_weak(of, &known, wanted));
     cla_log_send(
         &context->log, CLATTN_LOG_INFO,
@@ -160,7 +164,8 @@ static bool learn_private(clattn_context *context, enum kernel_id id, int sums, 
     return true;
 }
 
-// The driver's own share of local memory (futhark#1191: 40 bytes of a group), without which the tile was planned. True: plans differ.
+// Record local memory that the driver adds to a kernel's own (futhark#1191: 40 bytes per group).
+// True if plans change.
 static bool learn_local(clattn_context *context, enum kernel_id id, uint64_t planned, uint64_t bytes) {
     const uint64_t own = bytes > planned ? bytes - planned : 1;
     const unsigned wanted = own < UINT32_MAX ? (unsigned)own : UINT32_MAX;

@@ -1,6 +1,7 @@
-// variant.c: which kernel a call takes. The order of preference is: what the caller asks for; decode for few query rows;
-// flash; the unfused path, which can do anything. On a path the families stand in order (families.c), and the tuned
-// rows say which kernel of several, and its tile; without a row the portable one.
+// variant.c: choose the kernel of an attention call. In order: the path the caller selected; decode
+// for few query rows; flash; the unfused path, which supports every option. Each path has its
+// families in order (families.c). Tuned rows select among them and set the tile. Without a tuned
+// row the first family that fits is used.
 #include "plan/variant.h"
 
 #include <limits.h>
@@ -9,10 +10,11 @@
 #include "args/args.h"
 #include "plan/families/family.h"
 
-#define FASTER_THAN_WIDE 1.06f // beyond what two measurements of one loop differ by
+#define FASTER_THAN_WIDE 1.06f // more than the noise between two measurements
 
-// Tiles of four vectors of rows and six keys take fewer loads, and so fewer instructions, than two and eight: where those are
-// short, as on Sapphire Rapids, they are 1.1 to 1.2 times as fast; on Zen 5 attention is 1 to 4 % slower with them.
+// True if tiles of four vectors of rows by six keys are faster than two by eight. The tall tile
+// needs fewer loads. That helps on some CPUs (Sapphire Rapids) and costs on others (Zen 5), so both
+// loops are measured.
 static bool prefers_tall(const plan_input *in) {
     const float *rate = in->probes.rate;
     return (in->probes.sure & PROBES_LOADS) == PROBES_LOADS && rate[PROBE_LOADS_2X8] > 0.0f &&
@@ -23,7 +25,8 @@ static int within_int(int64_t x) {
     return x < INT_MAX ? (int)x : INT_MAX;
 }
 
-// The first row for any kernel of the path that does what the problem asks for, behind another one (NULL: of all).
+// The first tuned row that fits, for any kernel of the path that supports the problem. With
+// `after`, the search starts behind that row.
 static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_kernel path,
                                  const tuned_row *after) {
     const tuned_key key = {.cpu = in->device->is_cpu,
@@ -42,14 +45,15 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
     return cla_tuned_find(in->own, in->shipped, &kernels, &key, after);
 }
 
-// Whether a is predicted to take less time: what both are known of decides.
+// True if a is predicted to be faster than b. False if one of them has no prediction.
 static bool is_faster(const plan_input *in, const problem *p, const variant *a, const variant *b) {
     const double time_a = cla_family_time(in, p, a), time_b = cla_family_time(in, p, b);
     return time_a > 0.0 && time_b > 0.0 && time_a < time_b;
 }
 
-// The first family of the path that fits, or one behind it that is predicted to be faster; else false, and v has the last
-// one's refusal. *resort: the last of those whose kernel the driver refused; *row_unfit: the row's is one of them.
+// Choose the first family of the path that fits, or a later one that is predicted to be faster. On
+// failure v has the last refusal. *resort: the last family whose kernel the driver rejected.
+// *row_unfit: the tuned row's kernel is among the rejected ones.
 static bool take_by_row(const plan_input *in, const problem *p, clattn_kernel path, const tuned_row *row,
                         variant *v, variant *resort, bool *row_unfit) {
     const unsigned wants = cla_family_wants(p);
@@ -74,7 +78,7 @@ static bool take_by_row(const plan_input *in, const problem *p, clattn_kernel pa
     return taken;
 }
 
-// A row whose kernel the driver refused leaves the choice to the rows behind it, and to no row in the end.
+// If the driver rejected the kernel of a tuned row, try the next row that fits, and finally no row.
 static bool take_path(const plan_input *in, const problem *p, clattn_kernel path, variant *v,
                       variant *resort) {
     const tuned_row *row = find_row(in, p, path, NULL);
@@ -84,9 +88,9 @@ static bool take_path(const plan_input *in, const problem *p, clattn_kernel path
     return taken;
 }
 
-// Up to eight query rows share a pass over the keys. From sixteen on, rows in lanes are as fast, and faster
-// where the keys are few: 64,12,16,64 took 1.2 ms by decode and 0.5 ms by flash (PoCL 3.1, Zen 4, Nov 2026).
-// Elsewhere a tile of 64 rows would be a quarter full with sixteen, and decode has no idle rows (an estimate: not measured).
+// With rows in vector lanes, flash is as fast as decode from 16 query rows on, so decode is used
+// for up to 8. On other devices a 64-row tile would be a quarter full with 16 rows, so decode is
+// used for up to 16. The second limit is an estimate.
 int cla_plan_few_rows(const plan_input *in) {
     return cla_plan_has_lanes(in) ? FAMILY_FEW_ROWS / 2 : FAMILY_FEW_ROWS;
 }
@@ -94,8 +98,9 @@ static bool prefers_decode(const plan_input *in, const problem *p) {
     return !p->wants_weights && p->n_q <= cla_plan_few_rows(in) && p->n_kv > 0;
 }
 
-// A kernel that the caller asks for gives way to plainer ones where the driver refused it, and to no other for another reason. Where the
-// driver refused all that there are, the plainest of them is tried once more: its failure is the call's.
+// If the driver rejected the kernel that the caller selected, later paths replace it. No other
+// reason permits that. If the driver rejected all kernels, the last one is tried again, and its
+// error becomes the call's.
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v) {
     static const clattn_kernel paths[] = {CLATTN_KERNEL_DECODE, CLATTN_KERNEL_FLASH, CLATTN_KERNEL_UNFUSED};
     variant resort = {.family = NULL};
@@ -126,13 +131,14 @@ void cla_variant_refusal(const variant *v, char why[256]) {
              v->refusal);
 }
 
-// How a kernel whose rows or keys lie in vectors runs the caller's own expressions: as vectors, or for one lane at a time.
+// Describe how a kernel with vectors of rows or keys computes the caller's expressions: as vectors,
+// or lane by lane.
 static void put_expressions(const problem *p, const variant *v, char *why, size_t size) {
     static const struct {
         int op;
         const char *name;
     } own[] = {{ARGS_SCORE_MOD, "score_mod"}, {ARGS_MASK_MOD, "mask_mod"}};
-    const bool vectors = v->knobs.lanes || v->family->id == KERNEL_FLASH_MATRIX; // whose width is no knob
+    const bool vectors = v->knobs.lanes || v->family->id == KERNEL_FLASH_MATRIX; // no LANES knob
     size_t used = 0;
     why[0] = '\0';
     for (int n = 0; n < 2 && vectors; n++) {
@@ -145,7 +151,7 @@ static void put_expressions(const problem *p, const variant *v, char *why, size_
     }
 }
 
-// Whether the choice came by this path before it took one.
+// True if the planner considered this path before it chose `taken`.
 static bool was_tried(const plan_input *in, const problem *p, clattn_kernel path, clattn_kernel taken) {
     const bool before = p->kernel == CLATTN_KERNEL_AUTO
                             ? path != CLATTN_KERNEL_DECODE || prefers_decode(in, p)
@@ -154,7 +160,8 @@ static bool was_tried(const plan_input *in, const problem *p, clattn_kernel path
            (path == CLATTN_KERNEL_DECODE || (path == CLATTN_KERNEL_FLASH && taken != CLATTN_KERNEL_DECODE));
 }
 
-// The families whose kernels the driver refused, and what it said: each with a comma and a blank behind it.
+// List the families whose kernels the driver rejected, with its reasons, each followed by a comma
+// and a space.
 static void put_unfit(const plan_input *in, const problem *p, const variant *taken, char *why, size_t size) {
     size_t used = 0;
     why[0] = '\0';
@@ -189,7 +196,7 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
              v->unfit ? "no other kernel is left, " : "", own, text);
 }
 
-// The reason why a family was not taken; where it fits, v is filled with what it would do.
+// Why a family was not chosen; NULL: it fits. If it fits, `v` receives its plan.
 static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f,
                            variant *v) {
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";
@@ -217,6 +224,6 @@ bool cla_variant_review(const plan_input *in, const problem *p, const variant *c
         snprintf(why, 256, "fits, but %s is predicted to be %.1f times as fast", chosen->family->name,
                  cla_family_time(in, p, &v) / cla_family_time(in, p, chosen));
     else
-        snprintf(why, 256, "fits, but %s stands before it", chosen->family->name);
+        snprintf(why, 256, "fits, but %s is preferred", chosen->family->name);
     return true;
 }

@@ -1,13 +1,13 @@
-// widths.c: the vector that kernels with lanes have on a device; see variant.h.
+// widths.c: the vector width of kernels with rows in vector lanes; see variant.h.
 #include "plan/variant.h"
 
-// How much faster a vector must be than the reported one, or than a narrower one: kernels differ by their tiles, too, and
-// narrow vectors waste less of a few rows.
+// Required speed-up over the reported width, and over a narrower width. Narrow vectors waste less
+// when there are few rows.
 #define FASTER_THAN_REPORTED 1.25f
 #define FASTER_THAN_NARROWER 1.1f
 
-// A device is taken at its word but for rates that are sure: one that other work disturbed would cost half of the speed, and the dot
-// product that needs full vectors.
+// Another width than the reported one needs probe results without disturbance. A wrong switch could
+// cost half of the speed, and the bfloat16 dot product needs full vectors.
 int cla_plan_lanes(const plan_input *in) {
     static const struct {
         int lanes;
@@ -18,8 +18,8 @@ int cla_plan_lanes(const plan_input *in) {
                                                                       : width >= 4 ? 4
                                                                                    : 0;
     int lanes = 0;
-    unsigned word = 0; // the probe of what it reports
-    float rate = 0.0f; // to be beaten
+    unsigned word = 0; // probe of the reported width
+    float rate = 0.0f; // rate to beat
     if (!in->device->is_cpu) return 0;
     for (int i = 0; i < 3; i++) {
         if (widths[i].lanes != reported) continue;
@@ -50,6 +50,7 @@ int cla_variant_lanes(const plan_input *in) {
 
 int cla_plan_lanes_key(const plan_input *in) {
     const int lanes = cla_plan_lanes(in), width = (int)in->device->float_vector_width;
-    if (in->device->is_cpu && !lanes) return width < 4 ? width : 1; // what it reports was wrong
+    // the reported width failed its probe
+    if (in->device->is_cpu && !lanes) return width < 4 ? width : 1;
     return lanes && !(lanes == 16 && width > 16) ? lanes : width;
 }

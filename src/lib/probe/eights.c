@@ -7,7 +7,7 @@
 #include "probe/subgroups.h"
 
 #define ITEMS EIGHTS_PROBE_ITEMS
-#define PTX_FIRST 61 // the compute capability
+#define PTX_FIRST 61 // minimum compute capability
 #define ROWS 4
 
 bool cla_eights_apply(const clattn_capabilities *device) {
@@ -27,7 +27,7 @@ const char *cla_eights_options(const clattn_capabilities *device) {
     return !device->compute_capability && cla_opencl_version(device) >= 3 ? "-cl-std=CL3.0" : NULL;
 }
 
-// The bytes of keys, of both signs, of which no four are alike; and the numbers of q, of two bytes' digits.
+// Bytes of the keys, with both signs and no four alike, and numbers of q that need two bytes.
 static int byte_of(int i) {
     return (int8_t)(((uint32_t)i + 1) * 2654435761u >> 11 & 255);
 }

@@ -7,12 +7,13 @@
 #include "args/fragments.h"
 
 #define SIDE PROBE_FRAGMENTS_SIDE
-#define ROWS 32      // for which there is room
-#define MMA_FIRST 80 // the compute capability
+#define ROWS 32      // reserved in the input
+#define MMA_FIRST 80 // minimum compute capability
 #define WGMMA_ALONE 90
 #define DPAS_WAYS (CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SIZE_INTEL | CLATTN_SUBGROUPS_MATRIX_INTEL)
 
-// Of DPAS chips that offer sub-groups of 8 multiply with these alone, and others with those of 16.
+// The engine that the device's properties allow for a probe. 0: none. For DPAS, chips that offer
+// sub-groups of 8 require this size, and other chips require 16.
 static int engine_of(const clattn_capabilities *device, probe_id id) {
     const unsigned bit = 1u << id;
     if (bit & PROBES_MMA) return device->compute_capability >= MMA_FIRST ? MATRIX_ENGINE_MMA : 0;
@@ -43,8 +44,8 @@ bool cla_fragments_possible(const clattn_capabilities *device) {
     return false;
 }
 
-// Number i of A, from -1 to 1, then of B, from -3 to 3, of which the last eight are 0: the probe does not copy them. No row or column is
-// like another.
+// Number i of A, from -1 to 1, then of B, from -3 to 3. The last eight are 0, because the probe
+// does not copy them. No two rows or columns are equal.
 static int number(int i) {
     const uint32_t mixed = ((uint32_t)i + 1) * 2654435761u;
     if (i < ROWS * SIDE) return (int)(mixed >> 13) % 3 - 1;
@@ -114,7 +115,8 @@ void cla_wgmma_expect(const knobs *k, uint32_t *out) {
     }
 }
 
-// Of a round: products of 16 rows, 8 columns and 16 numbers, or as many operations at once.
+// Operations per round of the whole work-group. A warp's product has 16 rows, 8 columns and an
+// inner size of 16, or the engine's larger equivalent.
 double cla_fragments_flops(const knobs *k) {
     const int engine = cla_fragments_engine(k), rows = FRAGMENTS_ROWS(engine);
     const int warps = PROBE_FRAGMENTS_ITEMS / FRAGMENTS_ITEMS(engine);

@@ -1,5 +1,6 @@
-// fragments.h: matrix engines that the work-items of a warp share, as the host sees them: which of them a device may have, and a probe for
-// each, of float16 and of bfloat16. cl/fragments/fragments.clh has the kernels' side.
+// fragments.h: the host side of matrix engines that the work-items of a warp share: which engines a
+// device may have, and a probe of each for float16 and bfloat16. The kernel side is
+// cl/fragments/fragments.clh.
 #ifndef CLATTN_PROBE_FRAGMENTS_H
 #define CLATTN_PROBE_FRAGMENTS_H
 #include <clattn/clattn.h>
@@ -7,17 +8,18 @@
 #include "program/knobs.h"
 #include "probe/probe_results.h"
 
-// Whether the probe `id`, one of PROBES_FRAGMENTS, is worth a try, by what the device says of itself. Its compiler has the last word.
+// True if the device's properties make the probe `id`, one of PROBES_FRAGMENTS, worth running. The
+// device's compiler may still reject the kernel.
 bool cla_fragments_apply(const clattn_capabilities *device, probe_id id);
-// The probe's knobs. matrix_engine is a kernel's, too; 0: there is none.
+// The probe's knobs. Kernels also use the matrix_engine. 0: none.
 knobs cla_fragments_knobs(const clattn_capabilities *device, probe_id id);
-// Whether the device may have one of them.
+// True if the device may have any of these engines.
 bool cla_fragments_possible(const clattn_capabilities *device);
 
-// The engine whose places a kernel with these knobs has: its own, or the one that is emulated.
+// The engine whose fragment layout a kernel with these knobs uses: its own, or the emulated one.
 int cla_fragments_engine(const knobs *k);
 
-// The input of such a probe, and the result that it must give; see probe_fragments.cl.
+// The input of such a probe and its expected result. See probe_fragments.cl.
 void cla_fragments_fill_f16(uint32_t *in);
 void cla_fragments_fill_bf16(uint32_t *in);
 void cla_fragments_expect(const knobs *k, uint32_t *out);

@@ -1,4 +1,5 @@
-// lane_widths.c: see lane_widths.h. The host's own sums of what probe_lanes.cl does, in whole numbers and powers of two.
+// lane_widths.c: see lane_widths.h. Computes the expected result of probe_lanes.cl on the host,
+// exactly: in integers and powers of two.
 #include "probe/lane_widths.h"
 
 #include <string.h>
@@ -8,8 +9,8 @@
 #define ROW_VECTORS 3
 #define KEY_BLOCK 4
 #define KEYS 8
-#define HEAD 22   // no whole vectors, whatever the width
-#define WORDS 160 // of q and k; those of v follow
+#define HEAD 22   // not a multiple of any vector width
+#define WORDS 160 // words of q and k; then those of v
 #define NOT_SEEN (-100)
 
 static uint32_t bits_of(float x) {
@@ -18,12 +19,13 @@ static uint32_t bits_of(float x) {
     return bits;
 }
 
-// Elements of q and k, and of v.
+// Elements of q and k, then of v.
 static int number_at(int word) {
     return word * 5 % 9 - 4;
 }
 static int value_at(int element) {
-    return element * 7 % 13 + 1; // no sum is zero, whose sign is the compiler's
+    // Always positive, so that no sum is zero: the sign of a zero depends on the compiler.
+    return element * 7 % 13 + 1;
 }
 
 unsigned cla_lanes_wanted(unsigned probes) {
@@ -34,7 +36,8 @@ bool cla_lanes_worth(const clattn_capabilities *device, const probe_results *kno
     return device->float_vector_width >= 4 || LANES_REACH * known->rate[PROBE_FMA] > known->rate[PROBE_TILES];
 }
 
-// An interpreter may call itself everything (Oclgrind does): it is taken at its word.
+// A device that reports itself as both CPU and GPU, as Oclgrind's interpreter does, qualifies only
+// if it reports vectors.
 bool cla_lanes_possible(const clattn_capabilities *device) {
     return device->is_cpu && (device->float_vector_width >= 4 || !device->is_gpu);
 }
@@ -54,7 +57,7 @@ void cla_lanes_fill(uint32_t in[PROBE_WORDS]) {
             bits_of((float)value_at(2 * i)) >> 16 | (bits_of((float)value_at(2 * i + 1)) & 0xffff0000u);
 }
 
-// Rows past the last of q repeat it, and see their own keys.
+// Rows beyond the last one repeat the last row of q, but have their own key range.
 static int score_of(int row, int last_row, int key) {
     const int first = row % 3, last = row % 7 == 6 ? 0 : 5 + row % 4;
     int sum = 0;
@@ -63,7 +66,8 @@ static int score_of(int row, int last_row, int key) {
     return key < first || key >= last ? NOT_SEEN : sum < -6 ? -6 : sum > 6 ? 6 : sum;
 }
 
-// Weights of a row's keys, times 4096, which is that of the largest score; their sum.
+// Compute the weights of a row's keys, scaled by 4096, which is the largest weight. Returns their
+// sum.
 static int weigh(int row, int last_row, int weights[KEYS]) {
     int s[KEYS], most = NOT_SEEN, all = 0;
     for (int j = 0; j < KEYS; j++) {
@@ -101,7 +105,7 @@ double cla_lanes_flops(const knobs *k) {
     return 2.0 * HEAD * KEY_BLOCK * ROW_VECTORS * k->lanes;
 }
 
-// A tile of 64 rows and 32 columns, 16 steps of the sum.
+// The tile has 64 rows, 32 columns and 16 steps of the inner sum.
 bool cla_tiles_possible(const clattn_capabilities *device) {
     return (cla_lanes_possible(device) || cla_fragments_possible(device)) &&
            device->max_work_group >= TILES_PROBE_ITEMS && device->max_work_item[0] >= TILES_PROBE_ITEMS &&

@@ -1,4 +1,4 @@
-// probe.c: see probe.h: which probes run when, and what is kept of them.
+// probe.c: see probe.h. Decides which probes run, when, and which results are cached.
 
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "base/sha256.h"
 
 struct probe_state {
-    os_mutex lock;    // guards the results, for a moment
-    os_mutex running; // held while probes run; taken before the lock
+    os_mutex lock;    // guards the results, briefly
+    os_mutex running; // held while probes run; locked before `lock`
     probe_results results;
     probe_rate rates[PROBE_COUNT];
-    unsigned looked; // in the cache folder
-    unsigned kept;   // came from there
+    unsigned looked; // probes whose cache entry was looked up
+    unsigned kept;   // probes whose result came from the cache
 };
 
 bool cla_probe_state_create(clattn_context *context) {
@@ -48,14 +48,15 @@ bool cla_probe_was_fatal(const clattn_context *c, const probe *p) {
     return cla_cache_was_fatal(c->cache, key);
 }
 
-// An entry of the cache folder.
+// The format of a cache entry.
 typedef struct kept_rate {
     float gflops, spread;
     int32_t runs, settled;
     int64_t measured;
 } kept_rate;
 
-// An answer of the cache folder: only those that are sure are there. Not where all is to be measured again.
+// Load a result from the cache, which has only sure results. Returns false on a miss, or if
+// measure_again is set.
 static bool load_rate(const clattn_context *c, int id, probe_rate *rate) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
@@ -99,7 +100,7 @@ static void keep_result(const clattn_context *context, int id, const probe_rate 
     cla_os_mutex_unlock(&s->lock);
 }
 
-// The same, in words.
+// Keep a result, and log it.
 static void tell_result(const clattn_context *context, int id, const probe_rate *rate, bool kept) {
     keep_result(context, id, rate, kept);
     cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.4g GFLOP/s a work-item%s",
@@ -116,7 +117,7 @@ static void store_rate(const clattn_context *c, int id, const probe_rate *rate) 
     cla_cache_store(c->cache, key, &kept, sizeof kept);
 }
 
-// Run these in turns. *answered: those whose device has answered.
+// Run these probes interleaved. *answered: the probes that the device has answered.
 static void run_set(const clattn_context *c, unsigned ids, probe_rate rates[PROBE_COUNT],
                     unsigned *answered) {
     const probe *probes[PROBE_COUNT];
@@ -132,7 +133,8 @@ static void run_set(const clattn_context *c, unsigned ids, probe_rate rates[PROB
     }
 }
 
-// The probes that plans compare with this one, where the cheaper one does not say whether the next is worth its time.
+// The probes that plans compare with this one, and that therefore run interleaved. Does not include
+// a cheaper probe whose result decides whether to run this one.
 static unsigned compared_with(int id) {
     static const unsigned sets[] = {1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_DOT_I8,
                                     PROBES_LANES & ~(1u << PROBE_TILES),
@@ -149,7 +151,7 @@ static unsigned compared_with(int id) {
     return 1u << id;
 }
 
-// The ids that still need a measurement; answers that are known without one are kept.
+// The ids that still need a measurement. Results that are known without one are kept.
 static unsigned without_answer(const clattn_context *context, unsigned ids) {
     const probe_results known = known_results(context->probes);
     unsigned open = 0;
@@ -180,7 +182,7 @@ void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rat
         if ((ids & ~unsure) >> id & 1u) store_rate(context, id, &rates[id]);
 }
 
-// Rates that are far below what others say, measured now or before, are measured once more, beside the best of the others.
+// Measure rates again that are far below the device's other rates, next to the best of the others.
 static unsigned look_again(const clattn_context *context, probe_rate rates[PROBE_COUNT]) {
     const clattn_capabilities *device = &context->capabilities;
     probe_results known = known_results(context->probes);
@@ -202,7 +204,8 @@ static unsigned look_again(const clattn_context *context, probe_rate rates[PROBE
     return doubtful;
 }
 
-// A thread whose answers are known never waits for one that probes. Only who holds `running` changes a rate.
+// A thread that needs only known results never waits for a thread that probes. Rates change only
+// under `running`.
 probe_results cla_probe_results(const clattn_context *context, unsigned wanted) {
     struct probe_state *s = context->probes;
     probe_results results = known_results(s);
@@ -212,7 +215,8 @@ probe_results cla_probe_results(const clattn_context *context, unsigned wanted) 
     if (!(wanted & ~results.ran)) return results;
     cla_os_mutex_lock(&s->running);
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
-        const unsigned ran = known_results(s).ran; // others may have run meanwhile
+        // Other threads may have run some probes meanwhile.
+        const unsigned ran = known_results(s).ran;
         if (!((wanted & ~ran) >> id & 1u)) continue;
         const unsigned now = without_answer(context, wanted & ~ran & compared_with(id));
         if (now) run_set(context, now, rates, &answered);
@@ -220,7 +224,7 @@ probe_results cla_probe_results(const clattn_context *context, unsigned wanted) 
             if (now >> n & 1u) keep_result(context, n, &rates[n], false);
         open |= now;
     }
-    memcpy(rates, s->rates, sizeof rates); // nobody else writes them now
+    memcpy(rates, s->rates, sizeof rates); // only this thread can write rates here
     open |= look_again(context, rates);
     cla_probe_keep(context, open, rates);
     results = known_results(s);
@@ -228,7 +232,8 @@ probe_results cla_probe_results(const clattn_context *context, unsigned wanted) 
     return results;
 }
 
-// Look what the folder has of these. One thread looks, and others wait for it, so that all plan alike.
+// Load these probes' results from the cache. Other threads wait for the first one, so that all
+// threads make the same plans.
 static void look(const clattn_context *context, unsigned wanted) {
     struct probe_state *s = context->probes;
     probe_rate rate;

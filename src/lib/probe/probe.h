@@ -1,6 +1,7 @@
-// probe.h: what of a device no query tells: whether it computes with an engine beyond plain OpenCL C, and how fast.
-// A probe is a small kernel run on numbers whose result is known to the bit, then timed. Its answer is kept in the
-// cache folder. The table of probes is probes.c; the planner sees a bit set and rates.
+// probe.h: probes find out what OpenCL cannot report: whether a device computes correctly with an
+// engine beyond plain OpenCL C, and how fast. A probe is a small kernel whose result is known to
+// the bit. It is checked first, then timed. Its result is stored in the cache folder. probes.c has
+// the table of probes. The planner reads bit sets and rates.
 #ifndef CLATTN_PROBE_PROBE_H
 #define CLATTN_PROBE_PROBE_H
 #include "device/context.h"
@@ -9,59 +10,66 @@
 #include "probe/probe_results.h"
 #include "probe/rates.h"
 
-enum { PROBE_WORDS = 2112 }; // of a probe's input and of its result
+enum { PROBE_WORDS = 2112 }; // words of a probe's input, and of its result
 
-// One row of the table. The kernel is NAME(input words, result words, rounds): with 0 rounds it computes what is
-// compared, else `round_flops` operations a round, as many as keep the engine busy.
+// One row of the table. The kernel is NAME(input words, result words, rounds). With 0 rounds it
+// computes the result that is compared. Otherwise it runs `round_flops` operations per round,
+// enough to keep the engine busy.
 typedef struct probe {
     const char *name;
     enum kernel_id kernel;
-    bool (*applies)(
-        const clattn_capabilities *device); // asked first: a compiler that meets an instruction its
-                                            // target lacks may end the process
+    // Called first: a compiler may crash on an instruction that its target lacks.
+    bool (*applies)(const clattn_capabilities *device);
     knobs (*knobs)(const clattn_capabilities *device);
     void (*fill)(uint32_t in[PROBE_WORDS]);
     void (*expect)(const knobs *k, uint32_t out[PROBE_WORDS]);
     double (*round_flops)(const knobs *k);
-    const char *(*options)(const clattn_capabilities *device); // of the compiler; NULL: PROGRAM_OPTIONS
-    size_t items;                                              // of its one work-group; 0: one
-    unsigned engine; // CLATTN_ENGINE_...: asked only where the context has it; 0: always
-    // Whether what cheaper probes found, whose rows are before, leaves it a chance; NULL: it always has one.
+    // Compiler options; NULL: PROGRAM_OPTIONS.
+    const char *(*options)(const clattn_capabilities *device);
+    size_t items;    // work-items of its one work-group; 0: one
+    unsigned engine; // CLATTN_ENGINE_... that the context must have; 0: none
+    // False if the results of cheaper probes, which are earlier rows, show that this one need not
+    // run. NULL: always true.
     bool (*worth)(const clattn_capabilities *device, const probe_results *known);
-    size_t memory; // bytes behind the result's words, of the floats 1 to 16 over and over
+    size_t memory; // extra bytes after the result, filled with the floats 1 to 16 repeated
 } probe;
 extern const probe cla_probes[PROBE_COUNT];
 
 bool cla_probe_state_create(clattn_context *context);
 void cla_probe_state_destroy(clattn_context *context);
 
-// The answers of the probes in the bit set `wanted`, which run now where they have not: about 30 ms each on a CPU
-// without a cache folder, in which they compile. Those that plans compare are timed in turns; what other work of the machine
-// disturbed (rates.h) is measured once more, and is not kept where it is still not sure. Threads: any.
+// The results of the probes in the bit set `wanted`. Probes without a result run now: about 30 ms
+// each on a CPU with an empty cache, mostly for compiling. Probes that plans compare are timed
+// interleaved. Rates that other load disturbed (rates.h) are measured once more, and are not cached
+// if still unsure. Thread-safe.
 probe_results cla_probe_results(const clattn_context *context, unsigned wanted);
-// The same, but that none runs: what is known here, and what the cache folder keeps of those in `wanted`.
+// The same, but runs no probe: returns the results that this context or the cache folder already
+// has.
 probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted);
 
-// Under which an answer is kept: another kernel text, option, device, CPU model, driver or version of clattn is another key.
+// The cache key of a result. It covers the kernel's source, options, device, CPU model, driver and
+// version of clattn.
 void cla_probe_key(const clattn_context *context, const probe *p, const char *library,
                    uint8_t key[CACHE_KEY_BYTES]);
 
-// Keep rates that were found, for this context, and for the next ones where they are sure. Rates that plans compare are kept all or
-// not at all, so that they are measured in turns. `rates` has PROBE_COUNT.
+// Keep rates for this context, and store sure rates in the cache. Rates that plans compare are
+// stored all or not at all, so that they are always measured together. `rates` has PROBE_COUNT
+// entries.
 void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rate *rates);
 
-// Whether earlier processes ended while they ran it, so that it is not run again (base/cache.h, marks).
+// True if earlier processes ended while they ran this probe, so it is not run again (marks in
+// base/cache.h).
 bool cla_probe_was_fatal(const clattn_context *context, const probe *p);
 
 enum { PROBE_OPTIONS = 256 };
-// The compiler's options of a probe; false where they do not fit.
+// The compiler options of a probe. Returns false if they do not fit.
 bool cla_probe_options(const clattn_context *context, const probe *p, char text[PROBE_OPTIONS]);
 
-// Run some now, whether they apply or not, and time those that are right in turns. *answered: that is the
-// device's answer, right or wrong or refused by its compiler; false where something else failed, which may work the next time.
+// Run these probes now, without checking `applies`, and time the correct ones interleaved.
+// answered[i]: the device's answer is definite, i.e. right, wrong, or rejected by its compiler.
+// False after any other failure, which may not occur again.
 void cla_probe_run_set(const clattn_context *context, const probe *const probes[], int count,
                        probe_rate rates[], bool answered[]);
-// Run one now, whether it applies or not: its rate where it is right, else 0. *answered: that is the device's answer, right
-// or wrong or refused by its compiler; false where something else failed, which may work the next time.
+// The same for one probe. Returns its rate, or 0 if its result is wrong or missing.
 float cla_probe_run(const clattn_context *context, const probe *p, bool *answered);
 #endif

@@ -1,5 +1,4 @@
-// probe_run.c: probes on their way through the driver, and their times. A compiler that refuses is an answer here and not an
-// error, and nobody is told.
+// probe_run.c: builds, runs and times probes. A compiler error is a result here, and is not logged.
 #include "probe/probe.h"
 
 #include <stdio.h>
@@ -10,11 +9,11 @@
 #include "program/binary.h"
 #include "program/program.h"
 
-#define FIRST_ROUNDS 16.0 // a compiler that makes no good of a kernel is not waited for
-#define TIMED_NS 500000.0 // the timed runs aim at half a millisecond each
+#define FIRST_ROUNDS 16.0 // few, so that a slow kernel does not delay the caller
+#define TIMED_NS 500000.0 // target time of a timed run: half a millisecond
 #define LEAST_TURNS 3
-#define LEAST_TURNS_MEMORY 20 // which other cores use, too
-#define MORE_TURNS 12         // while the two best of one are not alike
+#define LEAST_TURNS_MEMORY 20 // memory is shared with other cores, so more runs
+#define MORE_TURNS 12         // extra runs while a probe's two best times differ
 #define MOST_ROUNDS 10000000.0
 
 typedef struct trial {
@@ -25,11 +24,11 @@ typedef struct trial {
     cl_kernel kernel;
     cl_command_queue queue;
     cl_mem in, out;
-    bool answered; // by the compiler, or by what came out
+    bool answered; // the compiler rejected the kernel, or the kernel ran
     bool right;
-    bool died;     // in an earlier process, and so not run
-    bool borrows;  // `out` is another trial's
-    double rounds; // of a timed run; 0: it is not timed
+    bool died;     // ended an earlier process, so it does not run
+    bool borrows;  // `out` belongs to another trial
+    double rounds; // rounds of a timed run; 0: not timed
     rate_times launches, times;
 } trial;
 
@@ -56,7 +55,7 @@ void cla_probe_key(const clattn_context *c, const probe *p, const char *library,
     cla_sha256_end(&h, key);
 }
 
-// Apart from program.c: no message, no place in the context's list.
+// Build a probe without program.c: no log message, no entry in the context's list.
 static cl_kernel build(trial *t) {
     const struct kernel_source *source = &clattn_kernel_sources[t->probe->kernel];
     const char *text = (const char *)source->text;
@@ -69,18 +68,19 @@ static cl_kernel build(trial *t) {
     if (built && code == CL_SUCCESS) code = cla_binary_unhide(t->context, options, &built);
     if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
     t->answered = code == CL_BUILD_PROGRAM_FAILURE;
-    if (built) clReleaseProgram(built); // the kernel keeps it
+    if (built) clReleaseProgram(built); // the kernel retains the program
     return kernel;
 }
 
-// The floats 1 to 16 over and over: memory that nobody wrote may be one page of zeros.
+// Fill the memory with the floats 1 to 16. Untouched memory may be one shared page of zeros.
 static bool fill_memory(const trial *t, size_t bytes) {
     const cl_float16 pattern = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
     return clEnqueueFillBuffer(t->queue, t->out, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL) ==
            CL_SUCCESS;
 }
 
-// Whether the compiled kernel takes the probe's work-group: that it does not is an answer.
+// True if the compiled kernel allows the probe's work-group. If it does not, the device has
+// answered.
 static bool takes_group(trial *t) {
     size_t most = 0;
     const bool asked = clGetKernelWorkGroupInfo(t->kernel, t->context->device, CL_KERNEL_WORK_GROUP_SIZE,
@@ -89,7 +89,7 @@ static bool takes_group(trial *t) {
     return asked && t->items <= most;
 }
 
-// `out` is another trial's, or NULL.
+// `out`: a buffer of another trial, or NULL.
 static bool open_trial(trial *t, cl_mem out) {
     uint32_t words[PROBE_WORDS] = {0};
     const cl_context of = t->context->opencl;
@@ -113,7 +113,7 @@ static void close_trial(trial *t) {
     if (t->kernel) clReleaseKernel(t->kernel);
 }
 
-// Nanoseconds of one work-group; 0: it failed.
+// Time one work-group in nanoseconds. 0: it failed.
 static double run(const trial *t, double count) {
     const cl_int rounds = (cl_int)count;
     const uint64_t start = cla_os_time_ns();
@@ -129,13 +129,13 @@ static bool is_right(trial *t) {
     uint32_t want[PROBE_WORDS] = {0}, got[PROBE_WORDS] = {0};
     t->probe->expect(&t->knobs, want);
     size_t words = PROBE_WORDS;
-    while (words && want[words - 1] == 0) words--; // the rest is not compared
+    while (words && want[words - 1] == 0) words--; // trailing zeros are not compared
     t->answered = run(t, 0) > 0.0 && clEnqueueReadBuffer(t->queue, t->out, CL_TRUE, 0, sizeof got, got, 0,
                                                          NULL, NULL) == CL_SUCCESS;
     return t->answered && memcmp(got, want, words * sizeof *got) == 0;
 }
 
-// Some runs, of which the best counts; false: one failed.
+// Add some timed runs. Returns false if one failed.
 static bool add_runs(const trial *t, double rounds, int runs, rate_times *times) {
     for (int i = 0; i < runs; i++) {
         const double time = run(t, rounds);
@@ -145,8 +145,9 @@ static bool add_runs(const trial *t, double rounds, int runs, rate_times *times)
     return true;
 }
 
-// How many rounds take TIMED_NS, and several launches, which a busy machine makes long. More and more are tried until
-// they are not most of all a launch: a compiler that makes no good of a kernel is not waited for.
+// Choose the rounds of a timed run: TIMED_NS, and several times a launch's overhead, which load on
+// the machine increases. The rounds grow until the work outweighs the overhead, so a slow kernel
+// does not run for long.
 static void choose_rounds(trial *t) {
     double rounds = FIRST_ROUNDS;
     rate_times first = {0};
@@ -162,8 +163,9 @@ static void choose_rounds(trial *t) {
     t->rounds = rounds > MOST_ROUNDS ? MOST_ROUNDS : (double)(cl_int)rounds;
 }
 
-// The best of a few runs less the best launch of nothing: another use of the machine only ever slows one, and would make much of a
-// difference of two that it slowed alike. Those that are compared take turns, and go on for a while where two best differ.
+// The result is the best time minus the best time of an empty launch. Other load only slows runs,
+// so the best times are the least disturbed. Probes that are compared run interleaved. Runs are
+// added while a probe's two best times differ.
 static void time_in_turns(trial trials[], int count) {
     int turns = LEAST_TURNS, more = MORE_TURNS;
     for (int i = 0; i < count; i++)
@@ -182,7 +184,7 @@ static void time_in_turns(trial trials[], int count) {
     }
 }
 
-// The rate that was found. A right result without a rate is no answer, and neither is a failure.
+// Compute the rate. *answered is false after a failure, and for a correct probe without a rate.
 static probe_rate rate_of(const trial *t, bool *answered) {
     const double launch = t->launches.least, least = t->times.least,
                  work = least > launch ? least - launch : least;
@@ -196,14 +198,15 @@ static probe_rate rate_of(const trial *t, bool *answered) {
     return rate;
 }
 
-// Probes of plain OpenCL C, as all kernels are.
+// True for probes of plain OpenCL C, like all ordinary kernels.
 static bool is_plain(const probe *p) {
     return p->kernel == KERNEL_PROBE_FMA || p->kernel == KERNEL_PROBE_TILES ||
            p->kernel == KERNEL_PROBE_LANES || p->kernel == KERNEL_PROBE_LOADS ||
            p->kernel == KERNEL_PROBE_ASK;
 }
 
-// Compiled and run once, under a mark: the compiler or the launch may end the process. An earlier end is an answer.
+// Compile and run a probe once, under a cache mark, because the driver may end the process. If it
+// ended an earlier process, do not run it.
 static void try_once(trial *t, cl_mem memory) {
     const clattn_context *c = t->context;
     uint8_t key[CACHE_KEY_BYTES];

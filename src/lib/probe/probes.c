@@ -1,5 +1,5 @@
-// probes.c: the table of probes: which kernel, where it applies, what goes in and what must come out. Small whole
-// numbers: every product and sum is exact, so the answer is known to the bit.
+// probes.c: the table of probes: kernels, conditions, inputs and expected results. Inputs are small
+// integers, so every product and sum is exact and the result is known to the bit.
 #include <string.h>
 
 #include "args/args.h"
@@ -21,7 +21,8 @@ static uint32_t bf16_pair(float low, float high) {
     return float_bits(low) >> 16 | (float_bits(high) & 0xffff0000u);
 }
 
-// Multiply-adds in vectors of the device's width: right everywhere, so that only its rate is news.
+// Multiply-adds in vectors of the device's width. They are correct everywhere. Only the rate
+// matters.
 static bool fma_applies(const clattn_capabilities *device) {
     return cla_lanes_possible(device);
 }
@@ -47,7 +48,7 @@ static double fma_flops(const knobs *k) {
     return 2.0 * 12 * k->lanes; // twelve accumulators
 }
 
-// The same with the loads of a matrix product, in tiles for 32 registers.
+// Multiply-adds with the loads of a matrix product, in tiles for 32 registers.
 #define LOADS_STEPS 32
 static bool loads_apply(const clattn_capabilities *device) {
     return device->is_cpu && device->float_vector_width >= WORDS;
@@ -82,7 +83,8 @@ static double loads_flops(const knobs *k) {
     return 2.0 * k->key_block * k->row_vectors * LOADS_STEPS * k->lanes;
 }
 
-// Probes in x86's inline assembly: the host's CPU runs a CPU device, but its driver's compiler may not take assembly.
+// True if probes may use x86 inline assembly. A CPU device runs on the host's CPU, but its compiler
+// may not accept assembly.
 static bool takes_x86(const clattn_capabilities *device) {
     return device->is_cpu && device->assembly & CLATTN_ASSEMBLY_X86;
 }
@@ -116,7 +118,7 @@ static double dot_flops(const knobs *k) {
     return 4.0 * 12 * k->lanes;
 }
 
-// x86's integer dot products: of bytes, and of words.
+// x86's integer dot products of bytes and of words.
 static bool integers_apply(const clattn_capabilities *device) {
     return takes_x86(device) && cla_os_cpu_dot_i8_lanes() >= 8 && device->float_vector_width >= 8;
 }
@@ -139,12 +141,13 @@ static void integers_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
         out[i] = (uint32_t)bytes, out[WORDS + i] = (uint32_t)words;
     }
 }
-// A kernel's numbers are two bytes, or one word: of bytes it takes two products.
+// Two products per lane and instruction. A kernel's number is one word or two bytes. With bytes two
+// instructions compute four products.
 static double integers_flops(const knobs *k) {
     return 4.0 * 12 * k->lanes;
 }
 
-// Sub-groups, a probe for each size.
+// One probe for each sub-group size.
 #define SUBGROUPS_OF(size)                                                                                   \
     static bool applies_##size(const clattn_capabilities *device) {                                          \
         return cla_subgroup_possible(device, size);                                                          \
@@ -169,7 +172,8 @@ static double subgroup_flops(const knobs *k) {
 
 #define AMX_WORDS 64
 
-// AMX: the context has asked for its registers, and only then has the engine's bit.
+// AMX needs the engine bit too, which a context has only after the system granted the AMX
+// registers.
 static bool amx_applies(const clattn_capabilities *device) {
     return takes_x86(device);
 }
@@ -177,7 +181,7 @@ static knobs amx_knobs(const clattn_capabilities *device) {
     (void)device;
     return (knobs){.lanes = WORDS, .matrix_engine = MATRIX_ENGINE_AMX};
 }
-// Word i of 32 of A, then of B: the first and the second number of a pair.
+// The first or second number of the pair in word i. Words 0 to 31 belong to A, the next 32 to B.
 static int amx_number(int word, int second) {
     return word < 32 ? (word * 5 + second * 3) % 17 - 8 : (word * 7 + second * 2) % 13 - 6;
 }
@@ -189,7 +193,7 @@ static void amx_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
     (void)k;
     for (int r = 0; r < 16; r++)
         for (int n = 0; n < 16; n++)
-            for (int x = 0; x < 32; x++) { // element x of A's row and of B's column
+            for (int x = 0; x < 32; x++) { // element x of A's row and B's column
                 const int a = amx_number((r + x / 2) % 32, x % 2);
                 const int b = amx_number(32 + (x / 2 * 3 + n) % 32, x % 2);
                 sums[16 * (r % 4) + n] += (r + 1) * a * b;
@@ -201,7 +205,7 @@ static double amx_flops(const knobs *k) {
     return 4.0 * 2.0 * 16 * 16 * 32;
 }
 
-// Tiles of bytes likewise: of both signs, no four alike, the least and the greatest among them.
+// AMX tiles of bytes, with both signs, no four alike, and the extreme values -128 and 127.
 static bool amx_i8_applies(const clattn_capabilities *device) {
     return takes_x86(device) && cla_os_cpu_has_amx_i8();
 }
@@ -220,7 +224,7 @@ static void amx_i8_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
     for (int i = 0; i < AMX_WORDS; i++) out[i] = 0;
     for (int r = 0; r < 16; r++)
         for (int n = 0; n < 16; n++)
-            for (int x = 0; x < 64; x++) { // byte x of A's row and of B's column
+            for (int x = 0; x < 64; x++) { // byte x of A's row and B's column
                 const int a = (int8_t)(amx_i8_word((r + x / 4) % 32) >> x % 4 * 8 & 255);
                 const int b = (int8_t)(amx_i8_word(32 + (x / 4 * 3 + n) % 32) >> x % 4 * 8 & 255);
                 out[16 * (r % 4) + n] += (uint32_t)((r + 1) * a * b);
@@ -230,7 +234,7 @@ static double amx_i8_flops(const knobs *k) {
     return 2.0 * amx_flops(k);
 }
 
-// Vectors of a CPU device as the lanes kernels use them, a probe for each width.
+// Vectors on a CPU device, as the lanes kernels use them. One probe for each width.
 #define LANES_PROBE(width)                                                                                   \
     {                                                                                                        \
         "kernels in vectors of " #width " floats", KERNEL_PROBE_LANES, cla_lanes_possible, lanes_##width,    \
@@ -245,12 +249,13 @@ LANES_OF(4)
 LANES_OF(8)
 LANES_OF(16)
 
-// Decode from memory, more of it than a last-level cache holds. Keys are all alike, and so are values: weights are 1.
+// Decode from more memory than a last-level cache holds. All keys are equal and all values are
+// equal, so all weights are 1.
 #define ASK_MEMORY (sizeof(uint32_t) * 2 * PROBE_ASK_TILES * PROBE_ASK_WORDS)
 static bool ask_applies(const clattn_capabilities *device) {
     return cla_lanes_possible(device) && device->max_allocation_bytes / 2 >= ASK_MEMORY;
 }
-// Not where another's instructions are interpreted, which no cache of the machine's would show.
+// False for an interpreter, on which the machine's caches have no measurable effect.
 static bool ask_worth(const clattn_capabilities *device, const probe_results *known) {
     (void)device;
     return !(known->ran >> PROBE_FMA & 1u) || known->rate[PROBE_FMA] > 1.0f;
@@ -291,7 +296,7 @@ static double ask_flops(const knobs *k) {
             ASK_MEMORY                                                                                       \
     }
 
-// Matrix fragments: fragments.h.
+// Matrix fragments: see fragments.h.
 #define FRAGMENTS_OF(engine)                                                                                 \
     static bool engine##_applies(const clattn_capabilities *device) {                                        \
         return cla_fragments_apply(device, PROBE_##engine##_F16);                                            \

@@ -19,7 +19,8 @@ float cla_rates_spread(const rate_times *t, double launch) {
     return t->runs < 2 || least <= 0.0 || next > 2.0 * least ? 1.0f : (float)(next / least - 1.0);
 }
 
-// Operations of multiply-adds, of the bit set.
+// The highest rate of the proven probes in the set, in multiply-adds. A bfloat16 dot product counts
+// half.
 static float of_most(const probe_results *found, unsigned ids, probe_id *best) {
     float most = 0.0f;
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {

@@ -1,5 +1,5 @@
-// rates.h: what repeated times of a probe say of a rate, and what the rates of one device say of one another: another use of the
-// machine slows whatever runs meanwhile, for a moment or for minutes. Pure functions.
+// rates.h: how reliable a probe's rate is, from its repeated times and from the device's other
+// rates. Other load on the machine can slow a probe for a moment or for minutes. Pure functions.
 #ifndef CLATTN_PROBE_RATES_H
 #define CLATTN_PROBE_RATES_H
 #include <stdbool.h>
@@ -7,38 +7,40 @@
 #include "clattn/runtime.h"
 #include "probe/probe_results.h"
 
-// The two least times of some runs.
+// The two shortest times of some runs.
 typedef struct rate_times {
     double least, next;
     int runs;
 } rate_times;
 void cla_rates_time(rate_times *t, double time);
 
-// By what share the second least time is longer, without that of an empty launch; 1 where there are no two.
+// The relative difference of the two shortest times, without the time of an empty launch. 1 if
+// there are fewer than two times.
 float cla_rates_spread(const rate_times *t, double launch);
-// Two measurements of one thing differ by no more; and by how little they should.
+// Two measurements agree up to the first spread. Runs are added until the spread is below the
+// second.
 #define RATES_AGREE 0.1f
 #define RATES_ALIKE 0.05f
 
-// A rate and how sure it is: the best of runs that agreed, and not far below what it should be by the others.
+// A rate. It is sure if its runs agreed, and if it is not far below the device's other rates.
 typedef struct probe_rate {
-    float gflops; // 0: it does not work
+    float gflops; // 0: does not work
     float spread;
     int runs;
     bool sure;
-    bool settled;     // it is far below the others and was measured again beside the best of them
-    bool died;        // an earlier process ended while it ran this: it was not asked again
-    int64_t measured; // seconds since 1970; 0: it was not asked
+    bool settled;     // far below the other rates, and measured again next to the best of them
+    bool died;        // ended an earlier process, so it was not run again
+    int64_t measured; // seconds since 1970; 0: not run
 } probe_rate;
 
-// The proven ids that are far below what others say of the same engine, of which *best is the one that reached most:
-// multiply-adds in full vectors, alone, with loads, or as the lanes kernels use them, are no slower than three quarters of each
-// other, nor of those in narrower vectors; a bfloat16 dot product does twice as many operations. Where it is so nevertheless (the dot
-// product of a Sapphire Rapids), a second look finds it again.
+// The proven probes whose rate is below three quarters of the best comparable rate, which is that
+// of *best. Compared are multiply-adds in vectors, plain, with loads, or as in lanes kernels. A
+// bfloat16 dot product counts as two. A rate can be really that low (the dot product of a Sapphire
+// Rapids): the second measurement then confirms it.
 unsigned cla_rates_doubtful(const clattn_capabilities *device, const probe_results *found, probe_id *best);
 
-// The second look: `again` was measured in turns with the best of the others, which was `best` and is now `best_again`. The
-// faster of both counts. It is sure where the machine is as it was when that one reached its best; elsewhere both looks were at a
-// busy machine, and it is not.
+// Combine two measurements of one probe. Returns the faster one. It is sure only if `again` is sure
+// and as fast as `first`, and if the best other probe reached its earlier speed again (`best_again`
+// near `best`). Otherwise the machine was busy.
 probe_rate cla_rates_second(const probe_rate *first, const probe_rate *again, float best, float best_again);
 #endif

@@ -48,7 +48,7 @@ probe_id cla_subgroup_probe(int size) {
                         : PROBE_NONE;
 }
 
-// A number for each work-item, none like another, with the largest of a sub-group in no special place.
+// A distinct number for each work-item. The largest of a sub-group is at an arbitrary position.
 static float number(int item) {
     return (float)((item * 37 + 11) % SUBGROUP_PROBE_ITEMS);
 }

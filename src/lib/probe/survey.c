@@ -5,7 +5,7 @@
 
 #include "base/host.h"
 
-// An entry of the cache folder.
+// The format of a cache entry.
 typedef struct kept_survey {
     uint32_t finished, assembly;
     int64_t date;

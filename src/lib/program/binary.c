@@ -34,7 +34,7 @@ cl_int cla_binary_build(const clattn_context *c, cl_program built, const char *o
     return told ? code : clBuildProgram(built, 1, &c->device, options, NULL, NULL);
 }
 
-// A program may hold a binary for each device of the caller's context.
+// A program may hold a binary for each device of the caller's cl_context.
 unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *bytes) {
     cl_uint devices = 0;
     if (clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
@@ -49,7 +49,7 @@ unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *
         clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, devices * sizeof *sizes, sizes, NULL) == CL_SUCCESS)
         for (cl_uint i = 0; i < devices; i++)
             if (ids[i] == c->device) mine = i;
-    // A NULL entry asks for no binary of that device.
+    // A NULL entry skips that device's binary.
     if (mine < devices && sizes[mine] && (binaries[mine] = cla_host_take(&c->host, sizes[mine]))) {
         binary = binaries[mine], *bytes = sizes[mine];
         if (clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) !=

@@ -1,5 +1,5 @@
-// kernels.h: the kernels of cl/ as bytes inside the library. cl/embed.py writes the array and kernel_list.h from the
-// build file's list of them; a kernel's function has its file's name.
+// kernels.h: the kernel sources of cl/, embedded in the library. cl/embed.py generates the array
+// and kernel_list.h from the list in the build file. A kernel function has the name of its file.
 #ifndef CLATTN_PROGRAM_KERNELS_H
 #define CLATTN_PROGRAM_KERNELS_H
 #include <stddef.h>

@@ -32,7 +32,7 @@ bool cla_knobs_print(const knobs *k, char *text, size_t size) {
     return true;
 }
 
-// Nothing but ints, so that whole structs are compared and merged without a look at the list.
+// The struct contains only ints, so it can be compared and merged without the list of knobs.
 _Static_assert(sizeof(knobs) == KNOB_COUNT * sizeof(int), "knobs are ints");
 
 bool cla_knobs_equal(const knobs *a, const knobs *b) {

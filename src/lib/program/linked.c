@@ -1,4 +1,5 @@
-// linked.c: a program of several kernels (fused_launches.cl), each with knobs of its own, by OpenCL 1.2's compiling apart and linking.
+// linked.c: builds a program of several kernels (fused_launches.cl), each with its own knobs, by
+// OpenCL 1.2's separate compilation and linking.
 #include "program/program.h"
 
 #include <stdio.h>
@@ -14,7 +15,8 @@ typedef struct compiled {
     cl_int code;
 } compiled;
 
-// The texts one behind the other; those that are empty are left out, as some drivers take them to end with a zero.
+// Compile the concatenated texts. Empty texts are left out, because OpenCL reads a length of 0 as
+// "NUL-terminated".
 static void compile_texts(clattn_context *c, const char *const texts[TEXTS], const size_t sizes[TEXTS],
                           const char *options, compiled *to) {
     const char *given[TEXTS];
@@ -33,7 +35,7 @@ static void compile_linked(clattn_context *c, const linked_kernel *kernel, const
     static const char part[] = " -DPART_OF_STEP";
     char options[PROGRAM_MOST_OPTIONS + sizeof part], place[256];
     const struct kernel_source *source = &clattn_kernel_sources[kernel->of->spec.id];
-    // The kernel has its place as its first parameter.
+    // The macro adds the kernel's place in the step as its first parameter.
     snprintf(place, sizeof place, "\n#define %s(...) %s(const step_place *place_in_step, __VA_ARGS__)\n",
              source->name, source->name);
     const char *const texts[TEXTS] = {(const char *)step->text, place, (const char *)source->text,
@@ -58,7 +60,7 @@ cl_int cla_program_link(clattn_context *c, const program_spec *spec, const char 
         *built = clLinkProgram(c->opencl, 1, &c->device, NULL, (cl_uint)all.count, all.programs, NULL, NULL,
                                &all.code);
     else if (all.count > 0)
-        *built = all.programs[--all.count]; // with the log of what was refused
+        *built = all.programs[--all.count]; // its log describes the failure
     while (all.count > 0) clReleaseProgram(all.programs[--all.count]);
     cla_host_release(&c->host, all.programs);
     return all.code;

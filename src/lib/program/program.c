@@ -1,7 +1,9 @@
-// program.c: the programs of a context: found by their spec, or built by the thread that asks first, through the driver's
-// compiler or from the cache of binaries. The key of an entry is everything that could change the binary: source, inserted text,
-// options, device, CPU model, driver, platform and library version. What the cache returns was checked by digest; a binary that
-// the driver then refuses is rebuilt. No lock is held while one is built: the driver may take seconds.
+// program.c: a context's programs, found by their spec. The first thread that needs a program
+// builds it, from the cache of binaries or with the driver's compiler. A cache key covers
+// everything that could change the binary: source, inserted text, options, device, CPU model,
+// driver, platform and library version. The cache verifies its entries by digest. If the driver
+// rejects a cached binary, the program is built from source. No lock is held during a build, which
+// may last seconds.
 #include "program/program.h"
 
 #include "program/binary.h"
@@ -16,9 +18,9 @@
 #include "device/defects.h"
 #include "program/unfit.h"
 
-// Intel's GPUs make larger buffers than they say where the caller asks for it (CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL), and their
-// compiler counts what lies in a buffer in 32 bits without this option. No extension tells of it: other compilers refuse it,
-// or take it for nothing.
+// Intel's GPUs allocate buffers above their limit with CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL. Their
+// compiler uses 32-bit buffer offsets without this option. No extension reports the option: other
+// compilers reject or ignore it.
 #define LARGE_OPTION " -cl-intel-greater-than-4GB-buffer-required"
 
 static void add_text(sha256_state *h, const char *text) {
@@ -39,7 +41,8 @@ static void cache_key(const clattn_context *c, const program_spec *spec, const c
     cla_sha256_end(&h, key);
 }
 
-// Where the log speaks of a line of the inserted text, under the name that its #line gives: "name:1:9: ...". NULL: nowhere.
+// Find the first message about the inserted text, whose #line sets its own name: "name:1:9: ...".
+// NULL: none.
 static const char *log_of_inserted(const char *log, const char *inserted) {
     static const char mark[] = "#line 1 \"";
     for (const char *at = strstr(inserted, mark); at; at = strstr(at, mark)) {
@@ -53,7 +56,8 @@ static const char *log_of_inserted(const char *log, const char *inserted) {
     return NULL;
 }
 
-// A fused program (launch/fuse.c) that is refused ends nothing: its kernels are there apart.
+// A rejected fused program (launch/fuse.c) is not an error, because its kernels also run
+// separately.
 static clattn_status refuse_linked(clattn_context *c, cl_int code, const char *log) {
     if (log) cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", log);
     return cla_opencl_is_of_device(code) ? cla_context_fail_opencl(c, code, "clCompileProgram")
@@ -84,7 +88,7 @@ static clattn_status refuse_source(clattn_context *c, const program_spec *spec, 
     return status;
 }
 
-// What comes behind the compiler.
+// Report a failure in a step after compilation.
 static clattn_status refuse_kernel(clattn_context *c, const program_spec *spec, unfit_step step,
                                    cl_int code) {
     const unfit_failure failure = {.spec = spec, .step = step, .code = code};
@@ -92,7 +96,7 @@ static clattn_status refuse_kernel(clattn_context *c, const program_spec *spec, 
     return cla_unfit_failed(c, &failure);
 }
 
-// The program from the cache, built; NULL on any miss.
+// Build the program from the cached binary. NULL on a miss or an error.
 static cl_program load_binary(clattn_context *c, const uint8_t key[32], const char *options) {
     unsigned char *bytes = NULL;
     size_t count = 0;
@@ -108,7 +112,7 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
     return NULL;
 }
 
-// Some drivers must not be asked; told once a context.
+// Some drivers crash or waste time when a binary is requested (defects.c). Logged once per context.
 static bool may_ask(clattn_context *c) {
     const char *why = cla_defect(DEFECT_OF_BINARIES, &c->capabilities);
     if (why && !atomic_exchange(&c->binaries_told, true))
@@ -116,7 +120,7 @@ static bool may_ask(clattn_context *c) {
     return !why;
 }
 
-// Keep the binary of this context's device.
+// Store the binary of this context's device in the cache.
 static void store(clattn_context *c, cl_program built, const uint8_t key[32]) {
     size_t bytes = 0;
     unsigned char *binary = c->cache && may_ask(c) ? cla_binary_of(c, built, &bytes) : NULL;
@@ -124,7 +128,8 @@ static void store(clattn_context *c, cl_program built, const uint8_t key[32]) {
     cla_host_release(&c->host, binary);
 }
 
-// Bytes of a source before PROGRAM_INSERTED, or 0 where it has none: what is inserted then stands in front.
+// Number of source bytes before PROGRAM_INSERTED. 0 if the source has no such mark: inserted text
+// is then prepended.
 static size_t bytes_before_mark(const struct kernel_source *source) {
     const size_t length = strlen(PROGRAM_INSERTED);
     for (size_t at = 0; at + length <= source->bytes; at++)
@@ -133,8 +138,9 @@ static size_t bytes_before_mark(const struct kernel_source *source) {
     return 0;
 }
 
-// In front of a kernel whose driver does not count a grid's offset once: the kernel has one more argument and takes its place from it.
-// A macro is not expanded in its own text.
+// Write the text in front of a kernel whose driver does not apply global offsets exactly once. The
+// kernel gets the offset as an extra argument and adds it itself. The macros may use their own
+// names: C does not expand a macro recursively.
 #define PLACED_BYTES 512
 static size_t write_placed(const char *name, char text[PLACED_BYTES]) {
     snprintf(text, PLACED_BYTES,
@@ -146,7 +152,7 @@ static size_t write_placed(const char *name, char text[PLACED_BYTES]) {
     return strlen(text);
 }
 
-// The driver's compiler on the source; *built is NULL where there is not even a program.
+// Compile the source. *built is NULL if no cl_program could be created.
 static cl_int compile(clattn_context *c, const program_spec *spec, const char *options, cl_program *built) {
     if (spec->linked_count > 0) return cla_program_link(c, spec, options, built);
     const struct kernel_source *source = &clattn_kernel_sources[spec->id];
@@ -162,41 +168,19 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
     size_t sizes[5];
     cl_uint count = 0;
     cl_int code = CL_SUCCESS;
-    for (int i = 0; i < 5; i++) // a text of no bytes is taken to end with a zero
+    // OpenCL reads a length of 0 as "NUL-terminated", so empty texts are left out.
+    for (int i = 0; i < 5; i++)
         if (bytes[i] > 0) texts[count] = all[i], sizes[count++] = bytes[i];
     *built = clCreateProgramWithSource(c->opencl, count, texts, sizes, &code);
     if (*built) code = cla_binary_build(c, *built, options);
     return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
 }
 
-// A compiler that works for long is told of while it does: rusticl's and NVIDIA's took minutes for kernels of others.
-#define LONG_SECONDS 10
-
-typedef struct long_build {
-    const clattn_context *context;
-    const char *name, *options;
-} long_build;
-
-static void tell_of_long(void *user) {
-    const long_build *b = user;
-    cla_log_send(&b->context->log, CLATTN_LOG_INFO,
-                 "kernel %s: the driver's compiler has worked for %d seconds, and goes on: %s", b->name,
-                 LONG_SECONDS, b->options);
-}
-
-static os_watch *watch_build(const clattn_context *c, long_build *b) {
-    if (!c->log.fn || c->log.level < CLATTN_LOG_INFO) return NULL;
-    return cla_os_watch_begin(&c->host, LONG_SECONDS, tell_of_long, b);
-}
-
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
     char plain[PROGRAM_MOST_OPTIONS + sizeof PROGRAM_PLAIN + 8];
     cl_program built = NULL;
-    long_build about = {c, clattn_kernel_sources[spec->id].name, options};
-    os_watch *watch = watch_build(c, &about);
     cl_int code = compile(c, spec, options, &built);
-    cla_os_watch_end(watch);
     if (built && code != CL_SUCCESS && !cla_opencl_is_of_device(code) && spec->inserted &&
         strstr(spec->inserted, PROGRAM_PLAIN)) {
         clReleaseProgram(built);
@@ -215,7 +199,8 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
     return refuse_source(c, spec, built, code, options);
 }
 
-// Whether the compiler takes the option: asked with a kernel of nothing, so that no refusal of a real one is told.
+// True if the compiler accepts the option. Tested with an empty kernel, so that a rejection is not
+// logged as a kernel's failure.
 static bool takes_large(clattn_context *c) {
     static const char text[] = "__kernel void nothing(__global int *x) { x[0] = 0; }";
     const char *const texts[] = {text};
@@ -228,7 +213,7 @@ static bool takes_large(clattn_context *c) {
     return code == CL_SUCCESS;
 }
 
-// Ask for the largest work-group, and the local and private memory of the compiled kernel.
+// Query the compiled kernel's largest work-group, and its local and private memory.
 static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kernel) {
     cl_int code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE,
                                            sizeof p->group_limit, &p->group_limit, NULL);
@@ -241,7 +226,7 @@ static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kerne
     return code == CL_SUCCESS ? CLATTN_OK : refuse_kernel(c, &p->spec, UNFIT_INFO, code);
 }
 
-// The first kernel object. A binary of the cache may have none, and the source then has.
+// Create the first kernel object. If a cached binary lacks the kernel, build from source.
 static clattn_status make_kernel(clattn_context *c, program *p, bool *cached, cl_kernel *kernel) {
     const char *name = clattn_kernel_sources[p->spec.id].name;
     cl_int code = CL_SUCCESS;
@@ -270,7 +255,8 @@ static bool print_options(clattn_context *c, const program_spec *spec, unsigned 
            cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
 }
 
-// Earlier processes ended in this build: it is refused as a compiler would, and other kernels take its place.
+// Earlier processes ended during this build. Report it like a compile error, so that other kernels
+// replace this one.
 static clattn_status refuse_fatal(clattn_context *c, const program_spec *spec) {
     static const char log[] = "error: earlier processes ended while the driver compiled this kernel";
     char text[200];
@@ -282,15 +268,46 @@ static clattn_status refuse_fatal(clattn_context *c, const program_spec *spec) {
     return spec->linked_count > 0 ? CLATTN_BUILD_FAILED : cla_unfit_failed(c, &failure);
 }
 
-// Built from the source, under a mark (base/cache.h): a driver may end the process.
-static clattn_status build_marked(clattn_context *c, program *p, const char *options, cl_kernel *kernel) {
+// Build from source, under a cache mark (base/cache.h), because the driver may end the process.
+static clattn_status build_marked(clattn_context *c, program *p, cl_kernel *kernel) {
     cache_mark mark;
     bool cached = false;
     const int weight = c->surveys ? CACHE_DANGEROUS : CACHE_PLAIN;
     if (!cla_cache_begin(c->cache, p->key, weight, c->tries_again, &mark)) return refuse_fatal(c, &p->spec);
-    clattn_status status = build_source(c, &p->spec, options, &p->program);
+    clattn_status status = build_source(c, &p->spec, p->options, &p->program);
     if (status == CLATTN_OK) status = make_kernel(c, p, &cached, kernel);
     cla_cache_end(c->cache, &mark);
+    return status;
+}
+
+// The log names a kernel while the driver compiles it for long: rusticl and NVIDIA took minutes for other projects' kernels.
+#define LONG_SECONDS 10
+
+typedef struct long_build {
+    const clattn_context *context;
+    const char *name, *options;
+} long_build;
+
+static void tell_of_long(void *user) {
+    const long_build *b = user;
+    cla_log_send(&b->context->log, CLATTN_LOG_INFO,
+                 "kernel %s: the driver's compiler has worked for %d seconds, and goes on: %s", b->name,
+                 LONG_SECONDS, b->options);
+}
+
+static os_watch *watch_build(const clattn_context *c, long_build *b) {
+    if (!c->log.fn || c->log.level < CLATTN_LOG_INFO) return NULL;
+    return cla_os_watch_begin(&c->host, LONG_SECONDS, tell_of_long, b);
+}
+
+// A driver may compile in clBuildProgram, of a binary too, or in clCreateKernel.
+static clattn_status load_or_build(clattn_context *c, program *p, bool *cached, cl_kernel *kernel) {
+    long_build about = {c, clattn_kernel_sources[p->spec.id].name, p->options};
+    os_watch *watch = watch_build(c, &about);
+    p->program = load_binary(c, p->key, p->options);
+    *cached = p->program != NULL;
+    const clattn_status status = *cached ? make_kernel(c, p, cached, kernel) : build_marked(c, p, kernel);
+    cla_os_watch_end(watch);
     return status;
 }
 
@@ -309,10 +326,8 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     if (!copied) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory", name);
     cache_key(c, &p->spec, options, p->key);
     const uint64_t start = cla_os_time_ns();
-    p->program = load_binary(c, p->key, options);
-    *cached = p->program != NULL;
     cl_kernel kernel;
-    TRY(*cached ? make_kernel(c, p, cached, &kernel) : build_marked(c, p, options, &kernel));
+    TRY(load_or_build(c, p, cached, &kernel));
     cla_program_give_kernel(p, kernel);
     TRY(ask_compiled(c, p, kernel));
     *time_ns = cla_os_time_ns() - start;
@@ -366,7 +381,8 @@ static void take_off_list(clattn_context *c, const program *gone) {
     *at = gone->next;
 }
 
-// Build what this thread has just put on the list. Others that want it wait, and nobody else does.
+// Build the program that this thread has just added to the list. Other threads wait only if they
+// need the same program.
 static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
     bool cached = false;
     uint64_t time_ns = 0;
@@ -389,8 +405,9 @@ static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
     return status;
 }
 
-// Whoever comes first builds, without the lock. A thread that waited for a build that failed tries it itself, unless the driver refused
-// the kernel: the memory or the file that was missing may be there for it, and the reason is then its own.
+// The first thread builds, without holding the lock. If that fails, a waiting thread tries its own
+// build, which may find the missing memory or file, and then reports its own reason. A kernel that
+// the driver rejected is not tried again.
 clattn_status cla_program_get_spec(clattn_context *context, const program_spec *asked, program **result) {
     program_spec own = *asked;
     const program_spec *const spec = &own;
@@ -466,7 +483,8 @@ void cla_program_give_kernel(program *p, cl_kernel kernel) {
     if (!kept) clReleaseKernel(kernel);
 }
 
-// One that was built and not kept yet, which is the caller's to keep.
+// Find a built program that is not in the cache yet. Its `unsaved` is cleared, so the caller must
+// store it.
 static program *take_unsaved(clattn_context *c) {
     cla_os_mutex_lock(&c->program_lock);
     program *p = c->programs;
@@ -489,7 +507,8 @@ void cla_mods_end(clattn_context *c, unsigned epoch) {
     atomic_fetch_sub(&c->mods_calls[epoch & 1u], 1);
 }
 
-// Asking for binaries and writing them takes no lock: a program that was built stays until this ends.
+// No lock is held while binaries are read and written. cla_mods_begin keeps the programs alive
+// until cla_mods_end.
 void clattn_context_save_kernels(clattn_context *context) {
     if (!context) return;
     const unsigned begun = cla_mods_begin(context);

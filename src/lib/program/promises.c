@@ -12,7 +12,8 @@
 
 static const size_t grid_offset[3] = {4, 3, 5}, grid_size[3] = {4, 2, 2}, group_size[3] = {2, 1, 1};
 
-// In front of a program that converts float16 or float8 numbers: those of common.clh, by integer operations.
+// Prepended to programs that convert float16 or float8 numbers: common.clh's conversions by integer
+// operations.
 const char cla_promises_halves[] =
     "#define HALF_PASTE_(a, b) a##b\n"
     "#define HALF_PASTE(a, b) HALF_PASTE_(a, b)\n"
@@ -53,7 +54,7 @@ bool cla_promises_matter(const knobs *k) {
     return false;
 }
 
-// The first 256 are the codes of float8 numbers, too.
+// The first 256 inputs serve as float8 codes, too.
 static promise_half half_at(int i) {
     return (promise_half)(i < PROMISE_NUMBERS / 2 ? i : 0x8000 | (i - PROMISE_NUMBERS / 2));
 }
@@ -64,7 +65,7 @@ static bool is_number(uint32_t bits, float want) {
     return isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want);
 }
 
-// A number of `mantissa` bits behind an exponent whose bias is `bias`.
+// Decode a number of `mantissa` bits after an exponent with bias `bias`.
 static float number(int code, int mantissa, int bias) {
     const int exponent = code >> mantissa, fraction = code & ((1 << mantissa) - 1);
     return exponent ? ldexpf((float)(fraction + (1 << mantissa)), exponent - bias - mantissa)
@@ -104,7 +105,7 @@ typedef struct asking {
     cl_kernel kernel;
     cl_command_queue queue;
     cl_mem in, out;
-    promise_results *sent, *got; // what is to arrive, and what did
+    promise_results *sent, *got; // expected and actual results
 } asking;
 
 static bool build(const clattn_context *c, asking *a) {
@@ -113,7 +114,7 @@ static bool build(const clattn_context *c, asking *a) {
     cl_program built = clCreateProgramWithSource(c->opencl, 1, &text, &source->bytes, NULL);
     if (built && cla_binary_build(c, built, PROGRAM_OPTIONS " -w") == CL_SUCCESS)
         a->kernel = clCreateKernel(built, source->name, NULL);
-    if (built) clReleaseProgram(built); // the kernel keeps it
+    if (built) clReleaseProgram(built); // the kernel retains the program
     return a->kernel;
 }
 
@@ -153,7 +154,8 @@ static bool run(const asking *a, const size_t *at) {
                CL_SUCCESS;
 }
 
-// False: it could not be asked. A driver that refuses an offset breaks that promise.
+// Run the probe kernel. Returns false if it could not run. A driver that rejects a global offset
+// breaks PROMISE_OFFSETS.
 static bool ask(const clattn_context *c, unsigned *broken) {
     asking a = {0};
     bool answered = open_asking(c, &a), at_offset = answered && run(&a, grid_offset);
@@ -204,7 +206,7 @@ static void tell(const clattn_context *c, unsigned broken) {
 unsigned cla_promises_broken(clattn_context *c) {
     unsigned broken = atomic_load(&c->promises);
     uint8_t key[CACHE_KEY_BYTES];
-    if (c->capabilities.driver_known) return 0; // the suites ran on it
+    if (c->capabilities.driver_known) return 0; // the test suites ran on this driver
     if (broken & ASKED) return broken & ~ASKED;
     key_of(c, key);
     if (!load(c, key, &broken) && ask(c, &broken)) {

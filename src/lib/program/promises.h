@@ -1,20 +1,25 @@
-// promises.h: what OpenCL promises and some drivers do not keep, asked of the driver itself by one small kernel (probe_promises.cl).
+// promises.h: guarantees of OpenCL that some drivers break. One small kernel (probe_promises.cl)
+// tests the driver.
 #ifndef CLATTN_PROGRAM_PROMISES_H
 #define CLATTN_PROGRAM_PROMISES_H
 #include "program/program.h"
 
-#define PROMISE_OFFSETS 1u // an offset of a launch's grid counts once, in get_global_id and get_global_offset
-#define PROMISE_HALVES 2u  // float16 and float8 numbers are converted exactly, subnormal ones, too
-#define PROMISE_STRUCTS 4u // arguments after a struct of 528 bytes, and the struct, arrive as they were set
+// get_global_id and get_global_offset include a launch's global offset exactly once.
+#define PROMISE_OFFSETS 1u
+// float16 and float8 numbers are converted exactly, including subnormal ones.
+#define PROMISE_HALVES 2u
+// A struct of 528 bytes, and arguments after it, reach the kernel unchanged.
+#define PROMISE_STRUCTS 4u
 
-// The promises that the driver breaks. The first call compiles and runs the kernel, or reads the answer from the cache folder. A driver
-// that cannot run the kernel breaks none. Threads: any; two that ask at once may both run it.
+// The promises that the driver breaks, or-ed. The first call compiles and runs the kernel, or loads
+// the result from the cache folder. If the kernel cannot run, the result is 0. Thread-safe: two
+// threads may both run the kernel.
 unsigned cla_promises_broken(clattn_context *context);
 
-// Whether a program with these knobs converts float16 or float8 numbers.
+// True if a program with these knobs converts float16 or float8 numbers.
 bool cla_promises_matter(const knobs *k);
 
-// The option of a program whose driver converts float16 numbers wrong.
+// The option for programs whose driver converts float16 numbers wrongly.
 #define PROMISE_HALVES_OPTION " -DHALF_BY_BITS"
-extern const char cla_promises_halves[]; // the text in front of it
+extern const char cla_promises_halves[]; // source text that is prepended with that option
 #endif

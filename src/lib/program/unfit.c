@@ -1,4 +1,5 @@
-// unfit.c: see unfit.h. The record is a list under a lock, which is empty on a driver that takes every kernel: nobody takes the lock then.
+// unfit.c: see unfit.h. The record is a list under a lock. While the list is empty, no thread locks
+// it.
 #include "program/unfit_list.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 #include "base/host.h"
 
-#define MOST_MARKS 1024 // past these a failure ends its call, as it would without a record
+#define MOST_MARKS 1024 // beyond this a failure ends its call at once
 #define STATUS_LINE 700
 
 bool cla_unfit_create(clattn_context *c) {
@@ -28,7 +29,8 @@ void cla_unfit_destroy(clattn_context *c) {
     c->unfit = NULL;
 }
 
-// Calls of one thread on one context come one after another, so that its address names a call.
+// Identify a call by an address in its thread. Calls of one thread on one context run one after
+// another.
 static const void *this_thread(void) {
     static _Thread_local char place;
     return &place;
@@ -42,7 +44,7 @@ static const char *options_of(const char *options) {
     return options ? options : PROGRAM_OPTIONS;
 }
 
-// A key to compare with; its texts are the spec's.
+// A key for comparison. Its texts belong to the spec.
 static unfit_mark key_of(const program_spec *spec) {
     return (unfit_mark){.id = spec->id,
                         .knobs = spec->knobs,
@@ -56,7 +58,8 @@ static unfit_mark *find(const unfit_list *list, const unfit_mark *key, const voi
     return m;
 }
 
-// The first line that names an error, or the first with a letter; without what a blank line or a carriage return adds.
+// Copy the log's first line that contains "error", else its first line that is not blank. Control
+// characters become blanks.
 static void take_line(const char *log, char line[UNFIT_LINE]) {
     const char *best = NULL;
     line[0] = '\0';
@@ -90,9 +93,11 @@ static unfit_mark *make(const clattn_context *c, const unfit_failure *f) {
     return NULL;
 }
 
-// Work-items that groups of this kernel may have after a launch of f->work_group failed; 0: smaller ones are no help. Drivers say
-// CL_INVALID_WORK_GROUP_SIZE and CL_INVALID_WORK_ITEM_SIZE of the size alone, which is halved as long as it takes. Of
-// CL_OUT_OF_RESOURCES and CL_INVALID_KERNEL_ARGS it is one guess of several: half of it, then single work-items.
+// The work-group limit to try after a launch with f->work_group failed. 0: a smaller group does not
+// help.
+//
+//    CL_INVALID_WORK_GROUP_SIZE, CL_INVALID_WORK_ITEM_SIZE   the size is at fault: halve it
+//    CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS             the size may be at fault: half, then 1
 static size_t group_after(const unfit_list *list, const unfit_failure *f, const unfit_mark *key) {
     const bool size = f->code == CL_INVALID_WORK_GROUP_SIZE || f->code == CL_INVALID_WORK_ITEM_SIZE,
                maybe = f->code == CL_OUT_OF_RESOURCES || f->code == CL_INVALID_KERNEL_ARGS;
@@ -102,7 +107,7 @@ static size_t group_after(const unfit_list *list, const unfit_failure *f, const 
     return maybe && atomic_load(&list->group[f->spec->id]) ? 1 : f->work_group / 2;
 }
 
-// Whether the record has changed. The caller holds the lock.
+// Returns true if the record has changed. The caller holds the lock.
 static bool record(clattn_context *c, const unfit_failure *f) {
     unfit_list *list = c->unfit;
     const unfit_mark key = key_of(f->spec);
@@ -129,8 +134,9 @@ static clattn_status fail(clattn_context *c, const char *call, cl_int code, cons
                 : cla_context_fail_opencl(c, code, call);
 }
 
-// Codes of memory, of a lost device and of the caller's objects say nothing of a kernel. Adreno's compilers say CL_OUT_OF_HOST_MEMORY
-// where they make no pipeline of a kernel, and others CL_OUT_OF_RESOURCES where it has too many registers.
+// True if an error code may be the kernel's fault. Codes for memory, lost devices and the caller's
+// objects are not. Adreno's compilers return CL_OUT_OF_HOST_MEMORY if they cannot make a pipeline
+// of a kernel. Others return CL_OUT_OF_RESOURCES if a kernel needs too many registers.
 static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     static const cl_int never[] = {CL_DEVICE_NOT_AVAILABLE,
                                    CL_MEM_OBJECT_ALLOCATION_FAILURE,
@@ -146,12 +152,12 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     if (code == CL_OUT_OF_RESOURCES) return step != UNFIT_SOURCE;
     if (code != OPENCL_ILLEGAL_ACCESS) return true;
     cla_os_mutex_lock(&c->error_lock);
-    const bool has_run = c->has_run; // then an earlier kernel did it
+    const bool has_run = c->has_run; // true: an earlier kernel may have caused it
     cla_os_mutex_unlock(&c->error_lock);
     return !has_run;
 }
 
-static _Thread_local int calls; // of this thread that can be planned again
+static _Thread_local int calls; // nesting depth of this thread's calls that can be planned again
 
 void cla_unfit_begin(void) {
     calls++;
@@ -176,7 +182,8 @@ static bool is_build(const unfit_mark *m) {
     return m->step <= UNFIT_INFO;
 }
 
-// Of another thread's call, or of an earlier one: this call has it for its own. The caller holds the lock.
+// Copy the failed build of another or earlier call into this call's record. The caller holds the
+// lock.
 static bool adopt(clattn_context *c, const program_spec *spec, const unfit_mark *key) {
     const unfit_mark *m = c->unfit->marks;
     while (m && !(is_build(m) && cla_unfit_same(m, key))) m = m->next;
@@ -222,7 +229,7 @@ static void tell(const clattn_context *c, const unfit_mark *m) {
                      name, cla_unfit_steps[m->step], (int)m->code, error, m->line[0] ? ": " : "", m->line);
 }
 
-// This thread's, in their order.
+// Remove this thread's marks from the list, in order.
 static unfit_mark *take_own(unfit_list *list) {
     unfit_mark *own = NULL, **end = &own;
     for (unfit_mark **at = &list->marks; *at;) {
@@ -238,7 +245,8 @@ static unfit_mark *take_own(unfit_list *list) {
     return own;
 }
 
-// A mark that another call left in the meantime has said all.
+// Move a mark to the context's record, unless another call has left an equal or stricter mark
+// there.
 static bool leave(clattn_context *c, unfit_mark *m) {
     cla_os_mutex_lock(&c->unfit->lock);
     const unfit_mark *old = find(c->unfit, m, NULL);
@@ -249,7 +257,7 @@ static bool leave(clattn_context *c, unfit_mark *m) {
     return isnew;
 }
 
-// A kernel of one form that failed once, and did it when the call was run again: its failure was no fault of its own.
+// A kernel that failed before has run in the repeated call, so the kernel was not at fault.
 void cla_unfit_worked(clattn_context *c, const program_spec *spec) {
     unfit_list *list = c->unfit;
     const unfit_mark key = key_of(spec);
@@ -294,7 +302,7 @@ const unfit_list *cla_unfit_known(const clattn_context *c) {
     return c->unfit && atomic_load_explicit(&c->unfit->count, memory_order_acquire) > 0 ? c->unfit : NULL;
 }
 
-// Texts stay where they are: a plan keeps a pointer to one.
+// Reason texts never move, because plans keep pointers to them.
 static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
     int i = 0;
     while (i < list->reason_count && (list->reasons[i].step != step || list->reasons[i].code != code)) i++;
@@ -307,7 +315,8 @@ static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
     return list->reasons[i].text;
 }
 
-// The kernels of gradients have one plan for those of q and those of k and v, in any type.
+// The gradient kernels for q and for k and v share one plan for all types, so these knobs are
+// ignored.
 static bool has_plan(const unfit_mark *m, unfit_mark key) {
     key.knobs.type_gradient = m->knobs.type_gradient, key.knobs.of_keys = m->knobs.of_keys;
     return cla_unfit_same(m, &key);
@@ -316,7 +325,8 @@ static bool has_plan(const unfit_mark *m, unfit_mark key) {
 const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
                               const char *inserted) {
     if (!list) return NULL;
-    unfit_list *of = (unfit_list *)(uintptr_t)list; // whose lock and texts are no part of what it says
+    // The lock and the reason texts may change. The marks do not.
+    unfit_list *of = (unfit_list *)(uintptr_t)list;
     const unfit_mark key =
         key_of(&(program_spec){.id = id, .knobs = *k, .options = options, .inserted = inserted});
     const char *why = NULL;

@@ -1,6 +1,7 @@
-// unfit.h: kernels that the driver of a context refused, so that plans go around them. A failure is recorded for the thread whose
-// call it is, and the call is planned again (ENTRY_PLAN_AGAIN). The end of the call settles what it recorded: a call that went well
-// with another kernel leaves the record to the context, and a call that failed takes it back, since no kernel was at fault.
+// unfit.h: kernels that the context's driver refused, so that plans avoid them. A failure is
+// recorded for the calling thread, and its call is planned again (ENTRY_PLAN_AGAIN). The end of the
+// call settles the record. If the call succeeded with another kernel, the context keeps the record.
+// If the call failed, the record is dropped, because the kernel was not at fault.
 #ifndef CLATTN_PROGRAM_UNFIT_H
 #define CLATTN_PROGRAM_UNFIT_H
 #include "program/program.h"
@@ -9,8 +10,8 @@ typedef enum unfit_step {
     UNFIT_SOURCE,
     UNFIT_BUILD,
     UNFIT_CREATE,
-    UNFIT_INFO,   // the compiled kernel is asked for its limits
-    UNFIT_OBJECT, // one more object of a kernel that had one: as of a launch
+    UNFIT_INFO,   // query the compiled kernel's limits
+    UNFIT_OBJECT, // create a further kernel object: treated as a failed launch
     UNFIT_ARGUMENT,
     UNFIT_LAUNCH,
     UNFIT_STEPS
@@ -19,44 +20,46 @@ typedef enum unfit_step {
 typedef struct unfit_failure {
     const program_spec *spec;
     unfit_step step;
-    const char *call; // the OpenCL function, where it is not the step's own; else NULL
+    const char *call; // the OpenCL function, if it is not the step's usual one; else NULL
     cl_int code;
-    size_t work_group; // of a launch, else 0
-    bool final;        // the call cannot be planned again: it fails, and the context keeps the record
-    const char *log;   // the compiler's; NULL: none
-    const char *
-        text; // a build's: what the call fails with, as BUILD_FAILED, when no other kernel is left; NULL: by the code
+    size_t work_group; // work-items per group of a launch, else 0
+    bool final;        // the call cannot be planned again and fails; the context keeps the record
+    const char *log;   // from the compiler; NULL: none
+    // The message for BUILD_FAILED if no other kernel is left. NULL: derived from `code`.
+    const char *text;
 } unfit_failure;
 
 bool cla_unfit_create(clattn_context *context);
 void cla_unfit_destroy(clattn_context *context);
 
-// Read what the cache keeps of earlier processes; forget all, here and there.
+// Load the cached record of earlier processes. Clear the record, here and in the cache.
 void cla_unfit_load(clattn_context *context);
 void cla_unfit_forget(clattn_context *context);
 
-// A call of this thread that can be planned again begins, and ends. Outside of one a failure is its status, and leaves no record.
+// Begin and end a call of this thread that can be planned again. Outside of such a call a failure
+// is only returned, not recorded.
 void cla_unfit_begin(void);
 void cla_unfit_end(void);
 
-// Record a failure. ENTRY_PLAN_AGAIN, or the status of the call, which has failed for good: the code tells of no kernel, or this call
-// met the same failure before.
+// Record a failure. Returns ENTRY_PLAN_AGAIN. Returns the call's final status if the error code is
+// not about the kernel, or if this call has already recorded the same failure.
 clattn_status cla_unfit_failed(clattn_context *context, const unfit_failure *f);
-// Before a build: OK, or the status of a call that met the failure of this build before. `waited`: for another thread, whose failure is
-// then this call's, too.
+// Call this before a build. Returns OK, or the failure that this call met in the same build.
+// `waited`: the thread waited for another thread's build, whose failure also counts for this call.
 clattn_status cla_unfit_check(clattn_context *context, const program_spec *spec, bool waited);
-// A launch of a call of this thread that was planned again went well.
+// A launch of a repeated call of this thread succeeded.
 void cla_unfit_worked(clattn_context *context, const program_spec *spec);
-// A call of this thread that was planned again has ended.
+// A repeated call of this thread has ended.
 void cla_unfit_settle(clattn_context *context, bool went_well);
 
-// Work-items that a group of a kernel may have, as far as launches showed it; 0: any.
+// The largest work-group of a kernel that failed launches leave. 0: no limit.
 uint32_t cla_unfit_group(const clattn_context *context, enum kernel_id id);
 
-// What a plan knows of it; NULL while nothing was refused. A pure view: the text that is returned lasts as long as the context.
+// A planner's read-only view of the record. NULL: no kernel was refused. Returned texts live as
+// long as the context.
 typedef struct unfit_list unfit_list;
 const unfit_list *cla_unfit_known(const clattn_context *context);
-// Why a kernel is not to be taken, or NULL. `options`, `inserted`: as a program_spec has them.
+// Why a plan must not use this kernel, or NULL. `options`, `inserted`: as in program_spec.
 const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
                               const char *inserted);
 #endif

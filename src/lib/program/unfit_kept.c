@@ -1,5 +1,6 @@
-// unfit_kept.c: failed builds in the cache, and the list that applications see. One entry of the cache has all failed builds of a
-// device, under its driver and this version, as lines of text: a process that builds a kernel of another text than they name tries it.
+// unfit_kept.c: failed builds in the cache, and the list that applications see. One cache entry has
+// all failed builds of a device with its driver and this version, as lines of text. A line applies
+// only to the kernel source whose hash it has.
 #include "program/unfit_list.h"
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ static uint64_t source_hash(enum kernel_id id) {
     return cla_unfit_hash(clattn_kernel_sources[id].text, clattn_kernel_sources[id].bytes);
 }
 
-// Fields end with a tab, of which none has one: kernel, hash of its text, step, code, hash of the inserted text, options, knobs, line.
+// A line has tab-terminated fields: kernel, hash of its source, step, code, hash of the inserted
+// text, options, knobs, log line.
 static int print_mark(const unfit_mark *m, char line[MOST_LINE]) {
     char own[PROGRAM_MOST_OPTIONS];
     if (!cla_knobs_print(&m->knobs, own, sizeof own)) return 0;
@@ -49,7 +51,7 @@ static bool parse_knobs(const char *text, knobs *k) {
     return true;
 }
 
-// A code of OpenCL is negative.
+// OpenCL's error codes are negative.
 static bool parse_code(const char *text, cl_int *code) {
     const bool negative = *text == '-';
     int value;
@@ -67,7 +69,7 @@ static uint64_t parse_hash(const char *text) {
     return hash;
 }
 
-// A kernel whose text has changed since is tried anew.
+// False for a kernel whose source has changed since, so the kernel is tried again.
 static bool parse_fields(const char *const field[FIELDS], unfit_mark *m) {
     int id = 0, step;
     const char *text = field[2];
@@ -82,7 +84,7 @@ static bool parse_fields(const char *const field[FIELDS], unfit_mark *m) {
     return parse_code(field[3], &m->code) && parse_knobs(field[6], &m->knobs);
 }
 
-// One line, which it cuts into its fields; NULL where it is none.
+// Parse one line in place. NULL if it is malformed, or if there is no memory.
 static unfit_mark *parse_line(const clattn_host_memory *host, char *line) {
     const char *field[FIELDS];
     for (int i = 0; i < FIELDS; i++) {
@@ -148,7 +150,8 @@ void cla_unfit_keep(clattn_context *c) {
     cla_host_release(&c->host, text);
 }
 
-// The entry is replaced by one of no kernels, where there is one: an application's own cache has no other way.
+// Overwrite an existing entry with an empty list, because an application's cache has no way to
+// delete.
 void cla_unfit_forget(clattn_context *c) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *bytes = NULL;

@@ -1,4 +1,4 @@
-// unfit_list.h: the record of unfit.h from inside, for unfit.c and unfit_kept.c.
+// unfit_list.h: the internals of unfit.h, for unfit.c and unfit_kept.c.
 #ifndef CLATTN_PROGRAM_UNFIT_LIST_H
 #define CLATTN_PROGRAM_UNFIT_LIST_H
 #include "program/unfit.h"
@@ -10,24 +10,24 @@ typedef struct unfit_mark {
     struct unfit_mark *next;
     enum kernel_id id;
     knobs knobs;
-    char *options;     // of the compiler, besides the knobs
-    uint64_t inserted; // a hash of the inserted text; 0: none
+    char *options;     // compiler options besides the knobs
+    uint64_t inserted; // hash of the inserted text; 0: none
     unfit_step step;
     cl_int code;
-    size_t work_group; // of the launch that failed
-    uint32_t group;    // that its groups may have since then, where `smaller` says so
+    size_t work_group; // of the failed launch
+    uint32_t group;    // new limit of the work-group, if `smaller`
     bool smaller;
-    bool kept;         // the cache has it
-    const void *owner; // the thread whose call recorded it and has not ended; NULL: the context
-    char *log, *text;  // of the compiler, and of the failure, until that call ends
+    bool kept;         // stored in the cache
+    const void *owner; // the thread whose unfinished call recorded it; NULL: the context
+    char *log, *text;  // compiler log and failure message, until that call ends
     char line[UNFIT_LINE];
 } unfit_mark;
 
 struct unfit_list {
-    os_mutex lock;     // guards marks and reasons, for a moment
-    unfit_mark *marks; // in the order in which they came
+    os_mutex lock;     // guards marks and reasons, briefly
+    unfit_mark *marks; // oldest first
     atomic_int count;
-    atomic_uint group[KERNEL_COUNT]; // the least of its marks; 0: none
+    atomic_uint group[KERNEL_COUNT]; // the smallest limit among a kernel's marks; 0: none
     const clattn_host_memory *host;
     int reason_count;
     struct unfit_reason {
@@ -41,13 +41,13 @@ extern const char *const cla_unfit_steps[UNFIT_STEPS];
 
 uint64_t cla_unfit_hash(const void *bytes, size_t count);
 bool cla_unfit_same(const unfit_mark *a, const unfit_mark *b);
-// The caller holds the lock: a mark more, and after any other change.
+// Append a mark. Update `count` and `group` after any other change. The caller holds the lock.
 void cla_unfit_add(unfit_list *list, unfit_mark *m);
 void cla_unfit_count(unfit_list *list);
-// Without any from now on.
+// Remove all marks.
 void cla_unfit_clear(unfit_list *list);
-// All of a list of them.
+// Release a whole list of marks.
 void cla_unfit_release(const clattn_host_memory *host, unfit_mark *m);
-// Write the failed builds into the cache, with those that other processes left there.
+// Store the failed builds in the cache, merged with those of other processes.
 void cla_unfit_keep(clattn_context *context);
 #endif

@@ -1,4 +1,4 @@
-// case.c: see case.h. Leaves out the names (case_name.c) and what fits together (case_valid.c).
+// case.c: see case.h. case_name.c has the names, and case_valid.c checks which values fit together.
 #include "verification/case/case.h"
 
 #include <stddef.h>
@@ -46,7 +46,7 @@ struct test_case case_complete(const struct test_case *test) {
     if (t.op == CASE_LAYER) default_to(&t.width_out, t.width);
     if (t.hosts & CASE_HOST_BIT(CASE_OFFSETS)) t.score.alignment = CLATTN_ALIGN_OFFSET;
     if (case_projects(&t)) t.no_lse = true;
-    if (t.op == CASE_BACKWARD) t.no_lse = false; // it is read
+    if (t.op == CASE_BACKWARD) t.no_lse = false; // backward reads lse
     if (t.rope.scaling == CLATTN_ROPE_SCALING_PAIRS) {
         t.rope.pair_factors = case_pair_factors;
         t.rope.pairs = (int)(t.rope.rotary_dim ? t.rope.rotary_dim : t.head_dim) / 2;

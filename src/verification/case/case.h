@@ -1,60 +1,79 @@
-// case.h: one case as data, for attention, a layer or a projection: sizes, types, layout and options; and its name.
-// Tests, bench, verify and tune run the same cases, and a name that one prints can be given to any other. Leaves
-// out the inputs (case_data.h), the run (case_run.h) and the judgement (case_check.h).
+// case.h: one test case as data: sizes, types, layout and options of an attention call, a layer or
+// a projection; and its name. Tests, bench, verify and tune run the same cases, so that a name
+// printed by one of them works in all others. Other files have the inputs (case_data.h), the run
+// (case_run.h) and the verdict (case_check.h).
 //
-// A name is tokens joined by '-', in this order; what has its default leaves none, so that a case has one name:
-//   attend decode layer linear backward     what is called; a linear is the query projection of such a layer alone, backward the
-//                                  gradients of an attention call, which is made before (case_backward.h)
-//   f32 f16 bf16                   storage of q, of x of a layer or linear, and the default of all other types
-//   bN hN hkvN nN nkvN dN dvN      batch, heads, key/value heads (h), query rows, keys (n), head size of Q and K, of V (d)
-//   mN                             model width of a layer, inner size of a linear
-//   full causal                    causal is aligned bottom-right, full top-left, unless a token below says otherwise
-//   unfused flash decode           the kernel; default auto
-//   clblast native                 who projects in a layer or linear; of attend and decode clblast is its composition
-//   topleft bottomright offsetN    the alignment (N keys before row 0)
-//   kvTYPE valuesTYPE matrixTYPE   types of k and v, of v alone, of weight matrices
-//   groupsN valuegroupsN           of types with scales: numbers of a row that share one, 1 all; of v alone, default as k
-//   scalesTYPE zeros               the type of scales, default f32; zero points beside them
-//   outTYPE vectorTYPE             types of out, of a projection's bias
-//   myN moN                        width of y (cross-attention; m where nkv is not n), of out (m)
-//   split packed                   of the projections: the precision; weights that were packed before
-//   biases biases[q][k][v][o]      of the projections, all or some
-//   normheads normwidth, with normplain normplus normepsX     of q and k: of a head, of the width; without weights, 1 + them
-//   gateheads gateall, with gatebias    the gate of a layer: one a head, one a number
-//   ready                          keys and values of a layer are made by a call of their own before
-//   bshd padded spaced scattered, packed     how every tensor lies; q, k and v as views of one buffer
-//   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
-//   splitsN scaleX softcapX windowL:R
-//   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
-//   pastN pastN:N:... sharedpast   the first N of nkv keys lie in tensors of their own, of an item its number of them; one for all
-//   cascadenever cascadealways     whether a past of all is read once for all items; default the planner's choice
-//   cascadetry                     it is where the call allows it
-//   pagesN                         keys lie in pages of N rows; nkv is whole pages
-//   krotationN vrotationN          stored keys, or values, are rotated by the Hadamard matrix in blocks of N columns
-//   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
-//   dlse gradTYPE                  of a backward: lse has a derivative, too; the type of dq, dk and dv
-//   onlyLETTERS                    some gradients alone: of q k v, bias, sinks, alibi, headscales; default all that there are
-//   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
-//   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
-//   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
-//   ropeattentionX ropeuntruncated; ropescalepairs, whose factors are case_pair_factors
-//   dropoutX:N                     probability and seed
-//   positions                      explicit ones of rows and keys, from the seed
-//   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
-//   appendN                        the last N keys of each item are appended by the call (k_new, v_new; a layer makes
-//                                  them: case_layer.h)
-//   mods                           what score_mod and mask_mod can say of all that is said by them
-//   modsread                       with the numbers of window, causality and lengths in a buffer
-//   modsgradient                   with the derivative of score_mod, which the library else derives
-//   blocks                         with the block mask of its mask or mask_mod
-//   devicesinks                    sinks lie in a buffer
-//   raggedhost raggeddevice        batch items of their lengths (qlen, kvlen) packed one behind the other; cu_seqlens lie there
-//   raggedgaps raggedgapsdevice    likewise with rows between them that are no item's
-//   raggedcache raggedcachedevice  likewise of queries alone
-//   hiddennan seennan rownan huge hugeneg dominant infbias unseennan    hostile contents (enum case_contents)
-//   seedN                          of all numbers
-// A minus sign is written m: windowm1:3, offsetm9, scale1em05.
-// Example: attend-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-softcap30-sinks
+// A name is a list of tokens joined by '-', in the order below. Defaults have no token, so that
+// each case has exactly one name. A letter or word in parentheses is the default.
+//
+//    attend decode layer linear backward     the call. linear: a layer's query projection alone.
+//                                   backward: the gradients of an attention call (case_backward.h)
+//    f32 f16 bf16                   storage of q, of x (layer, linear), and the default of all
+//                                   other types
+//    bN hN hkvN nN nkvN dN dvN      batch, heads, key/value heads (h), query rows, keys (n), head
+//                                   size of Q and K, head size of V (d)
+//    mN                             model width of a layer, inner size of a linear
+//    full causal                    causal is aligned bottom-right, full top-left, unless a later
+//                                   token sets the alignment
+//    unfused flash decode           the kernel; default auto
+//    clblast native                 the projection of a layer or linear. For attend and decode,
+//                                   clblast is the composition of CLBlast's products
+//    topleft bottomright offsetN    the alignment (N keys before row 0)
+//    kvTYPE valuesTYPE matrixTYPE   types of k and v, of v alone, of weight matrices
+//    groupsN valuegroupsN           numbers of a row that share a scale, 1: the whole row; the same
+//                                   for v alone (groups)
+//    scalesTYPE zeros               type of the scales (f32); with zero points
+//    outTYPE vectorTYPE             types of out, of a projection's bias
+//    myN moN                        width of y (m, if nkv is not n: cross-attention), of out (m)
+//    split packed                   projections: the precision; weights packed before the call
+//    biases biases[q][k][v][o]      projections: with biases, all or some
+//    normheads normwidth            norm of q and k, over a head or over the width. With normplain:
+//                                   without weights; normplus: weights 1 + w; normepsX
+//    gateheads gateall, gatebias    gate of a layer: one number for each head, or for each element
+//    ready                          keys and values of a layer are computed by an earlier call
+//    bshd padded spaced scattered   the layout of every tensor (guarded.h)
+//    packed                         q, k and v are views of one buffer
+//    lse weights[TYPE] scoresTAP    results besides out. TAP: raw softcap masked softmax
+//    splitsN scaleX softcapX windowL:R
+//    maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for an axis of size 1: maskqk,
+//                                   bias1hqk, maskb11k
+//    pastN pastN:N:... sharedpast   the first N of nkv keys are in past_k and past_v; one N for
+//                                   each item; one past for all items
+//    cascadenever cascadealways     whether a shared past is read once for all items; default auto
+//    cascadetry                     always if the call supports it, else auto
+//    pagesN                         keys are in pages of N rows; nkv is a multiple of N
+//    krotationN vrotationN          stored keys or values are Hadamard-transformed in blocks of N
+//                                   columns
+//    latent                         v is the first dv columns of k (multi-head latent attention)
+//    dlse gradTYPE                  backward: with a derivative of lse; type of dq, dk and dv
+//    onlyLETTERS                    backward: compute only these gradients of q k v b s a h (bias,
+//                                   sinks, alibi, headscales); default all
+//    alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers from the seed, or listed:
+//                                   kvlen9:33:0
+//    ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
+//    ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX
+//    ropehighX ropefastX ropeslowX ropeattentionX ropeuntruncated
+//    ropescalepairs                 with the factors case_pair_factors
+//    dropoutX:N                     probability and seed
+//    positions                      explicit RoPE positions of rows and keys, from the seed
+//    sectiontN sectionhN sectionwN sectionsmixed    sections of M-RoPE in pairs; interleaved
+//    appendN                        the call appends the last N keys of each item (k_new, v_new;
+//                                   a layer computes them: case_layer.h)
+//    mods                           score_mod and mask_mod replace options that they can express
+//    modsread                       mods read window, causality and lengths from a buffer
+//    modsgradient                   the case provides score_mod's derivative
+//    blocks                         with the block mask of its mask or mask_mod
+//    devicesinks                    sinks are in a buffer
+//    raggedhost raggeddevice        batch items of lengths qlen and kvlen are packed without
+//                                   padding; cu_seqlens in host memory or in a buffer
+//    raggedgaps raggedgapsdevice    the same, with unused rows between the items
+//    raggedcache raggedcachedevice  queries are packed, keys are not
+//    hiddennan seennan rownan huge hugeneg dominant infbias unseennan
+//                                   contents of the tensors (enum case_contents)
+//    seedN                          of all random numbers
+//
+// A minus sign is written m: windowm1:3, offsetm9, scale1em05. Example:
+// attend-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-softcap30-sinks
 #ifndef CLATTN_EVIDENCE_CASE_CASE_H
 #define CLATTN_EVIDENCE_CASE_CASE_H
 
@@ -62,8 +81,8 @@
 
 typedef enum case_op { CASE_ATTEND = 0, CASE_DECODE, CASE_LAYER, CASE_LINEAR, CASE_BACKWARD } case_op;
 
-// A mask or bias: the last `rank` axes of [B, H, Nq, Nkv]; rank 0: absent. Bit a of `repeat` gives axis a
-// size 1.
+// A mask or bias: the last `rank` axes of [B, H, Nq, Nkv]. Rank 0: absent. Bit a of `repeat` sets
+// the size of axis a to 1.
 struct score_map {
     int rank, repeat;
     clattn_type type; // of a bias
@@ -72,7 +91,7 @@ struct score_map {
 #define MAP_REPEAT_HEADS 2
 #define MAP_REPEAT_ROWS 4
 
-// The host arrays of clattn_score; the table of them is case_hosts.
+// The host arrays of clattn_score; case_hosts is their table.
 typedef enum case_host {
 #define HOST(name, key, of_heads, per, low, high, field, option, help) CASE_##name,
 #include "verification/sets/hosts.def"
@@ -82,17 +101,18 @@ typedef enum case_host {
 #define CASE_HOST_BIT(host) (1u << (host))
 #define CASE_GIVEN_MOST 16
 
-// Numbers that stand in the tensors in place of random ones.
+// Numbers that replace random numbers in the tensors.
 typedef enum case_contents {
     CASE_ORDINARY = 0,
-    CASE_HIDDEN_NAN, // q, k and v past the lengths
-    CASE_SEEN_NAN,   // one key
-    CASE_ROW_NAN,    // one query row
-    CASE_HUGE,       // all scores equal and huge
+    CASE_HIDDEN_NAN, // q, k and v past the lengths are NaN
+    CASE_SEEN_NAN,   // one key is NaN
+    CASE_ROW_NAN,    // one query row is NaN
+    CASE_HUGE,       // all scores are equal and huge
     CASE_HUGE_NEGATIVE,
-    CASE_DOMINANT,   // one key so far ahead that the others underflow to nothing
-    CASE_INF_BIAS,   // a row and a column of the bias are -inf
-    CASE_UNSEEN_NAN, // every key that no row sees, every row past its length, and the bias of every hidden pair
+    CASE_DOMINANT, // one key's score is so large that the other weights underflow to 0
+    CASE_INF_BIAS, // a row and a column of the bias are -inf
+    // Keys that no row sees, rows past their length, and the bias of hidden pairs are NaN.
+    CASE_UNSEEN_NAN,
     CASE_CONTENTS
 } case_contents;
 
@@ -109,70 +129,79 @@ typedef enum case_ragged {
     CASE_RAGGED_CACHE_DEVICE
 } case_ragged;
 
-// The four projections, as indices of matrices and biases; a linear has the first.
+// The four projections, as indices of matrices and biases. A linear has only the first.
 enum { LAYER_Q, LAYER_K, LAYER_V, LAYER_O, LAYER_MATRICES };
 #define LAYER_ALL_BIASES 15
 
 struct test_case {
-    const char *name; // what a suite or list calls it; no part of what case_name gives
+    const char *name; // the name in a suite or list; not part of case_name's result
     case_op op;
-    int64_t batch, heads, kv_heads, n_q, n_kv, head_dim,
-        head_dim_v;             // 0: 1; kv_heads: heads; head_dim_v: head_dim; n_kv of self-attention: n_q
-    int64_t width;              // M of a layer, K of a linear, whose columns are heads * head_dim
-    int64_t width_y, width_out; // of a layer; width_y 0: self-attention; width_out 0: width
-    clattn_type q_type, kv_type, out_type; // a layer's and a linear's x, y and out have q_type
-    int32_t values;                        // 1 and the type of v where it is not k's; 0: it is
-    int64_t scale_group,
-        value_group; // numbers that share a scale, 0 and 1: all of a row; value_group 0: as scale_group
-    clattn_type scale_type;             // of the scales of k and v, or of the matrices of a projection
+    // 0 means a default: 1 for most, heads for kv_heads, head_dim for head_dim_v, and n_q for n_kv
+    // of self-attention.
+    int64_t batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
+    // M of a layer, or K of a linear, whose columns are heads * head_dim.
+    int64_t width;
+    // A layer's widths of y (0: self-attention) and of out (0: width).
+    int64_t width_y, width_out;
+    clattn_type q_type, kv_type, out_type; // x, y and out of a layer or linear have q_type
+    int32_t values;                        // 0: v has k's type; otherwise 1 + v's type
+    // Numbers that share a scale; 0 or 1: a whole row. value_group 0: as scale_group.
+    int64_t scale_group, value_group;
+    clattn_type scale_type;             // of the scales of k and v, or of a projection's matrices
     bool zeros;                         // these have zero points
     clattn_type matrix_type, bias_type; // of the projections
     enum layout layout;                 // of every tensor
     bool packed;                        // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
     bool latent;                        // v is a view of k's rows
-    bool composed;    // attention as a program makes it of CLBlast's products: a baseline of the bench alone
-    int biases;       // bit LAYER_Q...: that projection has a bias
-    clattn_norm norm; // of q and k; its weights have bias_type
-    bool norm_plain, norm_plus_one; // no weights
+    // Attention composed of CLBlast's products: a baseline of the bench.
+    bool composed;
+    int biases;                     // bit LAYER_Q...: this projection has a bias
+    clattn_norm norm;               // of q and k; its weights have bias_type
+    bool norm_plain, norm_plus_one; // norm_plain: no weights; norm_plus_one: weights are 1 + w
     float norm_epsilon;
     case_gate gate;
     bool gate_bias;
-    bool ready; // keys and values of a layer are made before, by their own call
+    bool ready; // an earlier call computes a layer's keys and values
     struct score_map mask, bias;
-    unsigned hosts; // bit CASE_HOST_BIT(host): that array is there, random unless `given` has its numbers
+    // Bit CASE_HOST_BIT(host): this array is present. Its numbers are random unless `given` has
+    // them.
+    unsigned hosts;
     struct {
         int count;
         double x[CASE_GIVEN_MOST];
     } given[CASE_HOSTS];
-    bool no_lse;          // else the log-sum-exp of attention is always asked for
-    bool weights, scores; // ask for them; scores_at says which scores
+    bool no_lse;          // attention does not return the log-sum-exp; true without the token lse
+    bool weights, scores; // these are returned; scores_at selects which scores
     clattn_type weights_type;
     clattn_tap scores_at;
     bool dlse;             // of a backward
     clattn_type grad_type; // of dq, dk and dv
-    int only;              // bit GRADIENT_Q...: that gradient is asked for; 0: all
-    clattn_score score; // scale, softcap, causality, alignment, offset, window and dropout; the rest is made
+    int only;              // bit GRADIENT_Q...: compute this gradient; 0: all
+    // Scale, softcap, causality, alignment, offset, window and dropout. case_make sets the other
+    // fields.
+    clattn_score score;
     clattn_rope rope;
-    int32_t append;             // keys that are appended: case_kv.h
-    bool positions;             // explicit ones, which case_positions.h makes
-    bool has_past, past_shared; // keys lie in past_k and past_v, too: case_kv.h
-    int64_t past;               // rows of those, of the n_kv
-    int past_count;             // 0: all items have as many
+    int32_t append;             // number of appended keys (case_kv.h)
+    bool positions;             // explicit ones, from case_positions.h
+    bool has_past, past_shared; // some keys are in past_k and past_v (case_kv.h)
+    int64_t past;               // rows of the past, of the n_kv
+    int past_count;             // 0: all items have the same number of past rows
     double past_length[CASE_GIVEN_MOST];
     clattn_cascade cascade;
-    int64_t page_size; // keys lie in pages; 0: they do not
-    // What is stored of them is rotated in blocks of so many columns; 0: it is not.
+    int64_t page_size; // rows of a page; 0: no pages
+    // Stored rows are Hadamard-transformed in blocks of this many columns; 0: not transformed.
     int32_t k_rotation, v_rotation;
-    bool device_sinks;  // sinks lie in a buffer
-    bool blocks;        // a block mask is made of mask or mask_mod and given to the call
-    bool mods_read;     // with numbers that they read
-    bool mods_gradient; // and the derivative of score_mod
-    bool mods;          // options that an expression can say are given as score_mod and mask_mod: case_mods.h
+    bool device_sinks;  // sinks are in a buffer
+    bool blocks;        // the call has a block mask, made from mask or mask_mod
+    bool mods_read;     // the expressions read numbers from a buffer
+    bool mods_gradient; // the case provides score_mod's derivative
+    // score_mod and mask_mod replace options that they can express (case_mods.h).
+    bool mods;
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;
     clattn_precision precision; // of the projections
-    bool packs;                 // their weights are packed before (clattn_linear_pack)
+    bool packs;                 // their weights are packed before the call (clattn_linear_pack)
     case_ragged ragged;
     case_contents contents;
     uint64_t seed;
@@ -184,35 +213,37 @@ struct test_case {
 // The type of v.
 clattn_type case_v_type(const struct test_case *test);
 
-// The case with its defaults filled in.
+// Fill in the defaults of a case.
 struct test_case case_complete(const struct test_case *test);
 
-// Its one name; returns name.
+// Write the case's name and return it.
 const char *case_name(const struct test_case *test, char name[CASE_NAME_SIZE]);
 
-// The case of a name, complete. False: why[256] says what is wrong with the name; it must be as case_name prints it.
+// Parse a name and fill in the defaults. The name must be exactly what case_name prints. False:
+// `why` has the reason.
 bool case_parse(const char *name, struct test_case *test, char why[256]);
-// The same of tokens in any order, those of defaults among them.
+// Parse tokens in any order, including tokens of defaults.
 bool case_read(const char *tokens, struct test_case *test, char why[256]);
 
-// Whether the tensors of a complete case fit together; false: why[256].
+// True if the tensors of a complete case fit together. Otherwise `why` has the reason.
 bool case_valid(const struct test_case *test, char why[256]);
 
-// A host array with these integers, one for each batch item.
+// Set a host array to these integers, one for each batch item.
 void case_give(struct test_case *test, case_host host, int count, const int32_t *x);
 
-// One host array: its token, what it holds a number for, where random ones lie, and its pointer in clattn_score.
+// One host array: its token, its kind, the range of its random numbers, and its pointer in
+// clattn_score.
 struct case_host_row {
     const char *key;
-    bool of_heads; // [H] floats; else [B] integers
+    bool of_heads; // [H] floats; otherwise [B] integers
     enum { CASE_PER_ONE, CASE_PER_ROWS, CASE_PER_KEYS } per;
-    double low, high; // of random ones; high is multiplied by Nq or Nkv where `per` says so
+    double low, high; // of random numbers; `high` is multiplied by Nq or Nkv as `per` says
     size_t field;
 };
 extern const struct case_host_row case_hosts[CASE_HOSTS];
 
-bool case_attends(const struct test_case *test);  // attention's forward call, and no more
+bool case_attends(const struct test_case *test);  // attention's forward call alone
 bool case_projects(const struct test_case *test); // a layer or a linear
-bool case_is_self(const struct test_case *test);  // a layer whose keys are made of x
+bool case_is_self(const struct test_case *test);  // a layer whose keys are computed from x
 
 #endif

@@ -15,7 +15,7 @@
 
 #define MOST_WORK 5e8 // multiply-adds on the host, about half a second
 
-#define WHOLE_WORK 2e8 // of a reference that is computed whole, and twice for 16-bit types
+#define WHOLE_WORK 2e8 // limit for a reference of all rows; 16-bit types compute it twice
 
 static void linear_reference(const struct case_data *data, clattn_type plain,
                              const struct case_sample *sample, double *out) {
@@ -35,7 +35,7 @@ static int64_t out_width(const struct test_case *t) {
     return out.shape[out.rank - 1];
 }
 
-// Rows of the result: of [B, H, Nq], or of [B, Nq] where the case projects.
+// The number of result rows: of [B, H, Nq], or of [B, Nq] if the case projects.
 static int64_t all_rows(const struct test_case *t) {
     return t->batch * t->n_q * (case_projects(t) ? 1 : t->heads);
 }
@@ -74,7 +74,7 @@ struct case_result case_reference(const struct case_data *data, clattn_type plai
     return result;
 }
 
-// A hidden key has a weight of exactly 0.
+// A hidden key must have a weight of exactly 0.
 static bool zeros_are_zeros(const struct budget *b, char *why, size_t size) {
     for (int64_t n = 0; n < b->count; n++) {
         if (b->ref[n] != 0 || b->got[n] == 0) continue;
@@ -84,20 +84,22 @@ static bool zeros_are_zeros(const struct budget *b, char *why, size_t size) {
     return true;
 }
 
-// The longest row of q or k. One of a table that repeats may begin anywhere in it.
+// The norm of the longest row of q or k. In a table that repeats, a row may begin anywhere, so the
+// result is a bound.
 static double longest_row(const double *x, int64_t count, int64_t size) {
     double longest = 0, largest = 0;
     const bool repeats = count > GUARDED_PERIOD;
     for (int64_t n = 0; !repeats && n + size <= count; n += size) {
         double squares = 0;
         for (int64_t d = 0; d < size; d++) squares += x[n + d] * x[n + d];
-        longest = fmax(longest, squares); // not of a row with a NaN
+        longest = fmax(longest, squares); // ignores a row with a NaN
     }
     for (int64_t n = 0; repeats && n < GUARDED_PERIOD; n++) largest = fmax(largest, fabs(x[n]));
     return repeats ? largest * sqrt((double)size) : sqrt(longest);
 }
 
-// The longest of all keys. Past ones were stored turned, so the bound is wider than is needed.
+// The norm of the longest key. Past keys are stored with RoPE applied, so this bound is wider than
+// necessary.
 static double longest_key(const struct case_data *data) {
     const struct guarded_shape k = case_shape(&data->test, CASE_K),
                                past = case_shape(&data->test, CASE_PAST_K);
@@ -106,11 +108,10 @@ static double longest_key(const struct case_data *data) {
     return fmax(longest, longest_row(data->past_k, guarded_shape_numbers(&past), data->test.head_dim));
 }
 
-// How far weights may be off because q and k, or q alone, are stored once more after they were turned, each number with a
-// relative error of at most the roundoff of its type, u_q and u_k: a score, and softcap's slope is at most 1, is then off by
-//   e <= scale * sum_d |q_d| |k_d| (u_q + u_k + u_q u_k) <= scale * |q| |k| (u_q + u_k + u_q u_k)
-// (Cauchy and Schwarz; turning keeps lengths). The logit ln(w / (1 - w)) of a weight then moves by at most 2 e, and the
-// weight, a logistic function of it, by at most tanh(e / 2), which is reached around w = 1/2.
+// How much rounding of RoPE'd q and k may change a weight. A number's relative error is at most its
+// type's roundoff, u_q or u_k. By Cauchy and Schwarz, a score's error is at most
+//    e = scale * |q| |k| (u_q + u_k + u_q u_k).
+// A weight's logit then moves by at most 2 e, and the weight by at most tanh(e / 2).
 static double weights_moved(const struct case_data *data) {
     const struct test_case *t = &data->test;
     const bool turns = t->rope.layout != CLATTN_ROPE_NONE;
@@ -124,7 +125,7 @@ static double weights_moved(const struct case_data *data) {
     return tanh(scale * q * k * (u_q + u_k + u_q * u_k) / 2);
 }
 
-// A single weight may be off by its own rounding, twice, and by what moves it before.
+// A single weight may be off by its own rounding, twice, and by the rounding of its score.
 static double weights_limit(const struct case_data *data) {
     const struct test_case *t = &data->test;
     if (t->weights_type == CLATTN_TYPE_F32) return 0;
@@ -148,7 +149,7 @@ static bool scores_agree(const struct case_data *data, const struct case_result 
     return budget_holds(&weights, why, size) && (t->op == CASE_LAYER || zeros_are_zeros(&weights, why, size));
 }
 
-// The plain computation bounds single errors of 16-bit types where the reference is whole.
+// With a whole reference, the plain computation also bounds single errors of 16-bit types.
 static bool agrees(const struct case_data *data, const struct case_result *got,
                    const struct case_sample *sample, double *nmse, char *why, size_t size) {
     const struct test_case *t = &data->test;
@@ -181,7 +182,7 @@ bool case_agrees(const struct case_data *data, const struct case_result *got, ch
 static double row_work(const struct test_case *t) {
     const double head = (double)t->n_kv * (double)(t->head_dim + t->head_dim_v), m = (double)t->width;
     if (t->op == CASE_LINEAR) return m * (double)out_width(t);
-    if (t->op == CASE_BACKWARD) return 4 * head; // six products, and their sizes
+    if (t->op == CASE_BACKWARD) return 4 * head; // six products with their error sizes
     if (t->op != CASE_LAYER) return head;
     return (double)t->heads * m *
            (2.0 * (double)t->n_kv + 2.0 * (double)t->head_dim + 2.0 * (double)t->head_dim_v);
@@ -195,7 +196,8 @@ static double whole_work(const struct test_case *t) {
                (double)(t->head_dim + t->head_dim_v);
 }
 
-// Some of `all`, each of so much work. The very last is always one of them: tails are where tiles go wrong.
+// Pick some of `all` rows, each of `work` operations. The last row is always picked, because tiles
+// often fail at tails.
 static int64_t pick(int64_t all, double work, int64_t rows[MOST_ROWS]) {
     const double affordable = MOST_WORK / work;
     const int64_t count = affordable < 1.0 ? 1 : affordable > MOST_ROWS ? MOST_ROWS : (int64_t)affordable;
@@ -205,7 +207,7 @@ static int64_t pick(int64_t all, double work, int64_t rows[MOST_ROWS]) {
     return count;
 }
 
-// Of a backward some keys, too, each of which all rows of its heads see.
+// Pick rows, and for a backward also keys. A key's gradient needs all rows of its heads.
 static void pick_sample(const struct test_case *t, int64_t rows[MOST_ROWS], int64_t keys[MOST_ROWS],
                         struct case_sample *sample) {
     const double of_key = row_work(t) / (double)t->n_kv * (double)t->n_q * (double)(t->heads / t->kv_heads);
@@ -215,7 +217,7 @@ static void pick_sample(const struct test_case *t, int64_t rows[MOST_ROWS], int6
     sample->keys = keys;
 }
 
-// A layer that turns or normalises its heads is computed whole: its sampled reference leaves K unprojected.
+// A layer with RoPE or norms is always computed whole: the sampled reference does not project K.
 static bool is_small(const struct test_case *t) {
     const double times = case_budget_type(t) == CLATTN_TYPE_F32 ? 1 : 2;
     return whole_work(t) * times <= WHOLE_WORK || t->ragged || case_layer_is_whole(t);

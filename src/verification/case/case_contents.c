@@ -11,12 +11,12 @@ static void fill(double *x, int64_t count, double value) {
     for (int64_t n = 0; n < count; n++) x[n] = value;
 }
 
-// Row n of [heads, rows, size] in every head.
+// Fill row n of [heads, rows, size] in every head.
 static void fill_rows(double *x, const int64_t sizes[3], int64_t n, double value) {
     for (int64_t h = 0; h < sizes[0]; h++) fill(x + (h * sizes[1] + n) * sizes[2], sizes[2], value);
 }
 
-// Key j of an item, or its value.
+// Fill key j of an item, or its value, in every head.
 static void fill_key(struct case_data *data, bool of_value, int64_t b, int64_t j, double value) {
     const struct test_case *t = &data->test;
     for (int64_t h = 0; h < t->kv_heads; h++) {
@@ -29,7 +29,7 @@ static void fill_keys(struct case_data *data, int64_t j, double value) {
     for (int64_t b = 0; b < data->test.batch; b++) fill_key(data, false, b, j, value);
 }
 
-// What the results of query row i of an item have as their derivatives, in every head.
+// Set dout and dlse of query row i of an item to NaN in every head.
 static void hide_row(struct case_data *data, int64_t b, int64_t i) {
     const struct test_case *t = &data->test;
     const int64_t out[] = {t->heads, t->n_q, t->head_dim_v}, lse[] = {t->heads, t->n_q, 1};
@@ -37,7 +37,7 @@ static void hide_row(struct case_data *data, int64_t b, int64_t i) {
     if (data->dlse != NULL) fill_rows(data->dlse + b * lse[0] * lse[1], lse, i, (double)NAN);
 }
 
-// Past rows and pages that nobody has hold NaN in any case, and items share the others.
+// Set q, k and v past the lengths to NaN. Unused past rows and pages contain NaN in every case.
 static void hide_nan(struct case_data *data) {
     const struct test_case *t = &data->test;
     const int32_t *q_lengths = t->score.q_lengths, *kv_lengths = t->score.kv_lengths;
@@ -53,11 +53,11 @@ static void hide_nan(struct case_data *data) {
     }
 }
 
-// Find the keys of a key/value head that some row sees, which numbers of the bias belong to a pair that is seen, and the rows that
-// see a key in some head.
+// Visible elements: keys of a key/value head, elements of the bias, and query rows that see a key
+// in some head.
 struct seen {
     struct reference r;
-    double *keys, *bias, *rows; // [B, Hkv, Nkv], as the bias, [B, Nq]; 0: nobody
+    double *keys, *bias, *rows; // [B, Hkv, Nkv], the bias's shape, [B, Nq]; 0: invisible
 };
 
 static void see_row(const struct seen *s, int64_t number) {
@@ -72,7 +72,8 @@ static void see_row(const struct seen *s, int64_t number) {
     }
 }
 
-// Items may share a row: it is hidden where none of them sees it.
+// Set invisible rows of k or v to NaN. Items may share a row, which is hidden only if none of them
+// sees it.
 static void hide_rows(struct case_data *data, const double *seen, bool of_value) {
     const struct test_case *t = &data->test;
     const int64_t size = of_value ? t->head_dim_v : t->head_dim;
@@ -104,7 +105,7 @@ static void hide_unseen(struct case_data *data) {
     for (int of_value = 0; of_value < 2; of_value++) hide_rows(data, seen.keys, of_value);
     for (int64_t n = 0; seen.bias != NULL && n < biases; n++)
         if (seen.bias[n] == 0) data->bias[n] = (double)NAN;
-    // A sink is seen by rows that see nothing else, and has a gradient of them.
+    // With sinks, a row that sees no key still has a gradient.
     for (int64_t n = 0; t->score.sinks == NULL && n < t->batch * t->n_q; n++)
         if (seen.rows[n] == 0) hide_row(data, n / t->n_q, n % t->n_q);
     free(seen.keys), free(seen.bias), free(seen.rows);

@@ -1,4 +1,4 @@
-// case_data.c: see case_data.h. Random numbers here, hostile ones in case_contents.c.
+// case_data.c: random inputs; see case_data.h. case_contents.c has the hostile ones.
 #include "verification/case/case_data.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ double *case_random(struct random *random, int64_t count, clattn_type type, doub
     return values;
 }
 
-// Three keys in four are kept; every nonzero byte is true.
+// Keep three keys in four; every nonzero byte is true.
 static double *random_mask(struct random *random, int64_t count) {
     static const double bytes[] = {0, 1, 2, 255};
     double *mask = reference_alloc(count);
@@ -28,15 +28,17 @@ static double *random_mask(struct random *random, int64_t count) {
     return mask;
 }
 
-// Matrices are small enough that every stage's results are about 1 in size.
+// The range of a tensor's random numbers, chosen so that the results of every stage are about 1 in
+// size.
 static double size_of(const struct test_case *t, int tensor) {
-    if (tensor == CASE_GATE) return 4 / sqrt((double)t->width); // gates are not all about one half
+    // Larger, so that gates are not all close to 1/2.
+    if (tensor == CASE_GATE) return 4 / sqrt((double)t->width);
     if (tensor >= CASE_MATRIX_BIAS && tensor < CASE_MASK) return 1;
     if (tensor < CASE_MATRIX || tensor >= CASE_MASK) return 2;
     return 2 / sqrt((double)case_matrix_columns(t, tensor - CASE_MATRIX));
 }
 
-// The table of a large tensor goes on past its period for one row.
+// Make one input. A large tensor's table is longer than its period by one row.
 static double *random_input(const struct test_case *t, int tensor, struct random *random) {
     const struct guarded_shape shape = case_shape(t, tensor);
     const int64_t numbers = clattn_type_numbers(shape.type), count = guarded_shape_count(&shape) * numbers;

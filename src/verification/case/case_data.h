@@ -1,5 +1,5 @@
-// case_data.h: the inputs of a case on the host, made from its seed, and the list of its tensors. Leaves out the
-// device (case_run.h) and sizes (case_shape.h).
+// case_data.h: the inputs of a case in host memory, generated from its seed, and the list of its
+// tensors. case_run.h has the device, and case_shape.h the sizes.
 #ifndef CLATTN_EVIDENCE_CASE_CASE_DATA_H
 #define CLATTN_EVIDENCE_CASE_CASE_DATA_H
 
@@ -33,11 +33,12 @@ enum {
     CASE_SCORES,
     CASE_GRADIENT, // of a backward, in the order of GRADIENT_Q
     CASE_TENSORS = CASE_GRADIENT + GRADIENTS,
-    CASE_SCALED = 5 + LAYER_MATRICES // that may have scales: k, v, their past, the matrices and the gate's
+    // Tensors that may have scales: k, v, their past, the matrices and the gate.
+    CASE_SCALED = 5 + LAYER_MATRICES
 };
 
-// Inputs, row-major and already rounded to their storage types; NULL: absent. A suite may change them before a
-// run. One of more than GUARDED_PERIOD elements is a table that repeats.
+// Inputs, row-major and rounded to their storage types; NULL: absent. A suite may change them
+// before a run. An input of more than GUARDED_PERIOD elements is a table that repeats.
 struct case_data {
     struct test_case test; // complete; its score has the host arrays
     union {
@@ -49,18 +50,19 @@ struct case_data {
     };
     float *floats[CASE_HOSTS];     // [H]
     int32_t *integers[CASE_HOSTS]; // [B]
-    int32_t *past_lengths;         // [B]; NULL: as many in all
+    int32_t *past_lengths;         // [B]; NULL: every item has test.past rows
     int32_t *block_table;          // [B, blocks]; NULL: no pages
     int64_t map_period;            // elements after which mask and bias repeat; 0: GUARDED_PERIOD
-    double *positions[2];          // explicit ones of RoPE, of rows and of keys: [1 or 3, B, N]; NULL: none
+    // Explicit RoPE positions of rows and of keys: [1 or 3, B, N]; NULL: none.
+    double *positions[2];
 };
 
 struct case_data *case_make(const struct test_case *test);
 void case_free(struct case_data *data);
-// Hostile contents in place of random numbers, where the case asks for them. Used by case_make.
+// Replace random numbers by the hostile contents that the case names. Called by case_make.
 void case_contents_fill(struct case_data *data);
 
-// `count` numbers in [-size, size] as the type stores them; free() them.
+// `count` random numbers in [-size, size], rounded to the type. The caller frees them.
 double *case_random(struct random *random, int64_t count, clattn_type type, double size);
 
 #endif

@@ -8,7 +8,7 @@
 #include "verification/words/words.h"
 
 #define AT(field) offsetof(struct test_case, field)
-#define NO_LIKE 0 // `name` stands there, which no field is like
+#define NO_LIKE 0 // the offset of `name`: no default is copied from it
 _Static_assert(AT(name) == 0, "a default that is another field's value is told by its place");
 
 #define SIZE(key, field)                                                                                     \

@@ -11,12 +11,12 @@
 static const char *const names[GRADIENTS] = {"dq",          "dk", "dv", "dbias", "dsinks", "dalibi_slopes",
                                              "dhead_scales"};
 
-// The right gradients, with their sizes, and the plain ones.
+// The reference's gradients with their error sizes, and the plain computation's gradients.
 struct judged {
     const struct case_data *data;
     const struct case_result *got;
     const struct case_sample *sample;
-    clattn_type type; // of the plain ones
+    clattn_type type; // of the plain computation
     struct reference_gradients right, plain;
 };
 
@@ -50,20 +50,21 @@ static void compute(const struct judged *j, clattn_type plain, bool sizes, struc
     reference_backward(&problem, to);
 }
 
-// Sums over rows, keys and columns, one in another.
+// The number of terms in the nested sums over rows, keys and columns.
 static double terms_of(const struct test_case *t) {
     return (double)t->batch * (double)t->heads * (double)t->n_q + (double)t->n_kv + (double)t->head_dim +
            (double)t->head_dim_v;
 }
 
-// The type whose budget holds. A sink has no q and no k, so that nothing of it is turned and stored.
+// The type whose budget applies. A sink does not depend on q and k, so their rounding does not
+// affect its gradient.
 static clattn_type type_of(const struct judged *j, int gradient) {
     if (gradient < GRADIENT_BIAS) return j->type;
     return gradient == GRADIENT_SINKS ? CLATTN_TYPE_F32 : case_score_type(&j->data->test);
 }
 
-// What rounding makes of one element's size. Where turned q and k are stored again in 16 bits, a score moves by a rounding of that
-// type, up as often as down; of dq, dk and dv the plain computation tells how far.
+// The rounding error of an element as a share of its size. With 16-bit RoPE'd q and k, a score also
+// has their rounding. For dq, dk and dv the plain computation measures that part.
 static double roundings(const struct judged *j, int gradient) {
     const clattn_type type = type_of(j, gradient);
     const double stored =
@@ -71,7 +72,8 @@ static double roundings(const struct judged *j, int gradient) {
     return storage_roundoff(CLATTN_TYPE_F32) * (4 + sqrt(terms_of(&j->data->test)) / 4) + stored;
 }
 
-// The result with its error less what rounding explains. False: it is not 0 where nothing was added.
+// Reduce each error by the amount that rounding explains. False: a result is not 0 although nothing
+// was added to it.
 static bool bring_near(const struct judged *j, int gradient, double *near, char *why, size_t size) {
     const double *got = j->got->gradient[gradient], *right = j->right.x[gradient],
                  *sizes = j->right.size[gradient], unit = roundings(j, gradient);
@@ -99,7 +101,7 @@ static bool gradient_agrees(const struct judged *j, int gradient, char *why, siz
     return good;
 }
 
-// Of all gradients together, since one of them may be nothing but roundings.
+// The error of all gradients together: a single gradient may be nothing but rounding.
 static double nmse_of(const struct judged *j) {
     double squares = 0, norm = 0;
     for (int g = 0; g < GRADIENTS; g++) {

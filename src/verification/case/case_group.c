@@ -15,7 +15,7 @@ static void take_all(struct case_group *to, const struct guarded *x, int count, 
     for (int n = 0; n < count; n++) take(to, &x[n], queue);
 }
 
-// The view of a buffer becomes one of its image.
+// Replace a view's buffer by its image in host memory.
 static void move(const struct case_group *host, clattn_tensor *view) {
     for (int n = 0; n < host->count; n++)
         if (view->buffer != NULL && view->buffer == host->images[n].buffer) {

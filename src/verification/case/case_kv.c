@@ -1,6 +1,6 @@
-// case_kv.c: see case_kv.h. Types whose every element says its own number need nothing here; rows of i8, or groups of
-// their numbers, have a scale, such that their largest number is 127 of it, or their range is that of the type. A group with a NaN is one
-// of NaN: its scale is.
+// case_kv.c: see case_kv.h. Types without scales need nothing here. Rows of i8, or groups of their
+// numbers, have a scale: the largest number is stored as 127, or with zero points the range is
+// mapped to the type's range. If a group contains a NaN, its scale is NaN.
 #include "verification/case/case_kv.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@
 #include "verification/reference/reference.h"
 #include "verification/reference/storage.h"
 
-// Pages in random order. An odd item shares its first page with the one before, unless rows are appended. Blocks that
-// hold no key name none.
+// Assign pages in random order. An odd item shares its first page with the item before, unless rows
+// are appended. Blocks without keys have no page.
 static void make_blocks(struct case_data *data, struct random *random) {
     const struct test_case *t = &data->test;
     const int64_t blocks = case_kv_blocks(t), pages = case_kv_batch(t);
@@ -33,7 +33,7 @@ static void make_blocks(struct case_data *data, struct random *random) {
     free(order);
 }
 
-// Random ones into what an item has: its past and the rows behind it, those that are appended among them.
+// Limit random lengths to the keys of an item: its past and new rows, at least the appended rows.
 static void fit_lengths(struct case_data *data) {
     const struct test_case *t = &data->test;
     int32_t *lengths = data->integers[CASE_KV_LENGTHS];
@@ -53,7 +53,7 @@ void case_kv_make(struct case_data *data) {
     if (t->page_size > 0) make_blocks(data, &random);
 }
 
-// A table that repeats has no rows of its own.
+// False for a table that repeats: it has no rows of its own.
 static bool whole(const struct case_data *data, int tensor) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
     return guarded_shape_numbers(&shape) <= GUARDED_PERIOD_OF(shape.type);
@@ -99,7 +99,7 @@ void case_kv_free(struct case_data *data) {
     free(data->block_table);
 }
 
-// Those of k and v, of which a type may be one of blocks, are first.
+// Tensors with scales. k and v come first, because their type may be one of blocks.
 static const int scaled[CASE_SCALED] = {CASE_K,          CASE_V,          CASE_PAST_K,
                                         CASE_PAST_V,     CASE_MATRIX,     CASE_MATRIX + 1,
                                         CASE_MATRIX + 2, CASE_MATRIX + 3, CASE_GATE};
@@ -111,8 +111,8 @@ int case_kv_scales(int tensor) {
     return n;
 }
 
-// Groups of numbers of a tensor that share a scale, such as its rows, or of the table that repeats in its place, where one
-// scale serves all.
+// Groups of numbers that share a scale, such as the rows of a tensor. A table that repeats has a
+// single group.
 typedef struct kv_groups {
     int64_t count, size;
 } kv_groups;
@@ -139,7 +139,7 @@ static struct storage_scale make_stored(const struct test_case *t, clattn_type t
     return s;
 }
 
-// Those of a table that repeats were made of whole blocks.
+// Round k or v to blocks. Tables that repeat were already generated from whole blocks.
 static void store_blocks(const struct test_case *t, int tensor, double *x) {
     const struct guarded_shape shape = case_shape(t, tensor);
     const int64_t count = guarded_shape_numbers(&shape);
@@ -152,7 +152,7 @@ void case_kv_store(struct case_data *data) {
         const struct guarded_shape shape = case_shape(&data->test, tensor);
         const clattn_type type = shape.type;
         if (shape.rank == 0 || !(CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)) continue;
-        if (!CLATTN_TYPE_IS_SCALED(type)) { // matrices were made of whole blocks
+        if (!CLATTN_TYPE_IS_SCALED(type)) { // matrices were already generated from whole blocks
             if (n < OF_KEYS_AND_VALUES) store_blocks(&data->test, tensor, data->input[tensor]);
             continue;
         }
@@ -165,8 +165,8 @@ void case_kv_store(struct case_data *data) {
     }
 }
 
-// Scales beside a tensor, one of each row or of each group; zero points, where there are some, as far from one another, and of rows
-// that are no past elsewhere in their buffer.
+// Bind the scales of a tensor, one for each row or group. Zero points have the same strides. To
+// test offsets, zero points of rows that are not past ones start 5 elements later in their buffer.
 static void bind_scales(const struct case_data *data, struct place *place, int tensor,
                         const struct storage_scale *each, struct case_arrays *a) {
     const struct test_case *t = &data->test;
@@ -223,7 +223,7 @@ static struct guarded bind_tensor(const struct case_data *data, struct place *pl
     return guarded_input(place, &shape, data->input[tensor]);
 }
 
-// The scales of a latent's values are the first of its keys'.
+// A latent's value scales are the first of its key scales.
 static void view_scales(const struct case_data *data, const struct case_arrays *a, int past, int side,
                         clattn_tensor *scale, clattn_tensor *zero) {
     const struct test_case *t = &data->test;
@@ -280,7 +280,8 @@ static struct guarded bind_rows(const struct case_data *data, struct place *plac
     const int64_t rotation = tensor == CASE_K ? t->k_rotation : t->v_rotation;
     const bool as_q =
         t->kv_type == t->q_type && case_v_type(t) == t->q_type && !t->k_rotation && !t->v_rotation;
-    const clattn_type type = as_q ? t->q_type : CLATTN_TYPE_F32; // of both; holds whatever is stored
+    // The type of both caches' new rows. It represents every stored value exactly.
+    const clattn_type type = as_q ? t->q_type : CLATTN_TYPE_F32;
     struct guarded_shape shape = {type, 4, {t->batch, t->kv_heads, n, size}, t->layout};
     double *values = reference_alloc(guarded_shape_count(&shape));
     for (int64_t c = 0; c < t->batch * t->kv_heads * n; c++) {
@@ -290,7 +291,7 @@ static struct guarded bind_rows(const struct case_data *data, struct place *plac
                                                   case_append_start(data, b) + r)
                                     : NULL;
         for (int64_t d = 0; d < size; d++) values[c * size + d] = is_new ? from[d] : (double)NAN;
-        reference_rotate(values + c * size, size, rotation); // the call rotates them
+        reference_rotate(values + c * size, size, rotation); // the call transforms them
     }
     if (t->ragged) {
         double *packed = case_ragged_rows(data, true, values, t->kv_heads, n, size);
@@ -303,7 +304,8 @@ static struct guarded bind_rows(const struct case_data *data, struct place *plac
     return rows;
 }
 
-// A row of the cache as it lay there before the call.
+// Set a row of the cache to its contents before the call: NaN if the call appends it, else with
+// RoPE applied.
 static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_t j, double *row) {
     const struct test_case *t = &data->test;
     const int64_t size = tensor == CASE_K ? t->head_dim : t->head_dim_v, r = j - case_append_start(data, b);
@@ -334,7 +336,7 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
     for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {
         const int64_t head = c / t->n_kv, b = head / t->kv_heads, j = c % t->n_kv;
-        if (j < case_places_past(data, b)) continue; // it lies as in any case
+        if (j < case_places_past(data, b)) continue; // a past row, as in any case
         const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
         if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
     }

@@ -45,7 +45,7 @@ static clattn_layer_kv_params maker_of(const clattn_layer_params *p) {
     return made;
 }
 
-// Rows that such a call has made, as a rotated cache has them.
+// Hadamard-transform keys and values in place, as a transformed cache stores them.
 static void rotate(const struct test_case *t, struct place *place, const clattn_tensor *k,
                    const clattn_tensor *v) {
     const int32_t blocks[] = {t->k_rotation, t->v_rotation};
@@ -57,7 +57,8 @@ static void rotate(const struct test_case *t, struct place *place, const clattn_
     }
 }
 
-// The layer then has them, and nothing that would make them.
+// Compute keys and values by an earlier call, and remove from the layer what it would compute them
+// with.
 void case_layer_bind_ready(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     clattn_layer_params *p = &a->layer;
@@ -128,7 +129,7 @@ void case_layer_make(struct case_data *data) {
                (size_t)(case_append_count(data, b) * t->width) * sizeof *data->x);
 }
 
-// The most rows that an item's cache has before the call.
+// The most rows that any item's cache has before the call.
 static int64_t rows_before(const struct case_data *data) {
     int64_t most = 0;
     for (int64_t b = 0; b < data->test.batch; b++)
@@ -136,7 +137,8 @@ static int64_t rows_before(const struct case_data *data) {
     return most;
 }
 
-// Rows [0, n) of y, NaN from an item's first new one on; or its new ones, [0, append).
+// Bind rows [0, n) of y with NaN from an item's first new row on; or with `is_new` only its new
+// rows [0, append).
 static struct guarded bind_y(const struct case_data *data, struct place *place, bool is_new, int64_t n) {
     const struct test_case *t = &data->test;
     const int64_t width = case_layer_width_y(t);
@@ -153,7 +155,7 @@ static struct guarded bind_y(const struct case_data *data, struct place *place, 
     return y;
 }
 
-// Explicit positions of those rows.
+// Bind the explicit positions of these rows.
 static struct guarded bind_positions(const struct case_data *data, struct place *place, int64_t n) {
     const struct test_case *t = &data->test;
     const int64_t axes = reference_has_sections(&t->rope) ? 3 : 1;
@@ -166,7 +168,7 @@ static struct guarded bind_positions(const struct case_data *data, struct place 
     return positions;
 }
 
-// Views of the first n rows of both caches.
+// Compute the first n rows of both caches.
 static void fill(const struct case_data *data, struct place *place, struct case_arrays *a, int64_t n) {
     struct guarded y = bind_y(data, place, false, n), positions = {.bytes = 0};
     clattn_layer_kv_params made = maker_of(&a->layer);

@@ -22,13 +22,13 @@ add(char text[CASE_MOD_SIZE], const char *format, ...) {
     va_end(list);
 }
 
-// bufferN of the view's last axes.
+// The arguments of bufferN for a map's last axes.
 static const char *of_map(int rank) {
     static const char *const axes[] = {"", "j", "row, j", "h, row, j", "b, h, row, j"};
     return axes[rank];
 }
 
-// One number a head or batch item.
+// Bind one number for each head or batch item.
 static clattn_tensor bind_numbers(struct place *place, struct guarded *to, clattn_type type, int64_t count,
                                   const double *values) {
     const struct guarded_shape shape = {type, 1, {count}, LAYOUT_LOOSE};
@@ -66,8 +66,8 @@ static void bind_intervals(struct case_arrays *a, clattn_score *s) {
     s->window = false;
 }
 
-// A window, causality and lengths become numbers of one buffer, in any case: so one text, which is one kernel, serves all cases
-// whose other options are alike.
+// Put window, causality and lengths into one buffer. All cases with equal other options then share
+// one text and one kernel.
 static void bind_read(const struct case_data *data, struct place *place, struct case_arrays *a,
                       clattn_score *s, bool lengths, int n) {
     const struct test_case *t = &data->test;
@@ -90,7 +90,7 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
     strcpy(a->score_mod, "score");
     strcpy(a->mask_mod, "true");
     strcpy(a->score_mod_gradient, "1.0f");
-    // Where a tap is asked for, what it may hold depends on what is said by which option.
+    // Keep the softcap if the case returns scores: a tap before the softcap must not contain it.
     if (s->softcap > 0.0f && !t->scores) {
         snprintf(a->score_mod, CASE_MOD_SIZE, "(float)%.9g * tanh(score / (float)%.9g)", (double)s->softcap,
                  (double)s->softcap);
@@ -110,7 +110,8 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
         s->mask = (clattn_tensor){0};
         add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));
     }
-    // Key lengths are part of where rows stand, of where new ones go, and of where a sequence ends.
+    // Key lengths also determine row positions, the place of appended rows and the end of a
+    // sequence. Keep them in these cases.
     const bool needed = t->append || case_ragged_has_gaps(t);
     const bool lengths = s->kv_lengths && !needed && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores;
     if (t->mods_read) {
@@ -125,7 +126,7 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
 
 void case_blocks_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
-    const bool shared = t->seed % 2 == 0; // all heads have one
+    const bool shared = t->seed % 2 == 0; // all heads have the same block mask
     const struct guarded_shape shape = {CLATTN_TYPE_BOOL,
                                         4,
                                         {t->batch, shared ? 1 : t->heads,
@@ -142,5 +143,5 @@ void case_blocks_fill(struct place *place, const clattn_attention_params *p) {
     char why[256];
     const clattn_status status = clattn_block_mask_enqueue(place->context, place->queue, p, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, place_message(place, status, why), 0);
-    clFinish(place->queue); // the call may be on another
+    clFinish(place->queue); // the call may run on another queue
 }

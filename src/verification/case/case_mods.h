@@ -1,19 +1,20 @@
-// case_mods.h: the options of a case that a score_mod or mask_mod can say, said by one: ALiBi, bias, softcap, boolean mask,
-// causality, window and key lengths. What is right stays what the options say, so every case with them tests the
-// expressions, too.
+// case_mods.h: replace the options of a case by score_mod and mask_mod where these can express
+// them: ALiBi, bias, softcap, boolean mask, causality, window and key lengths. The reference uses
+// the options, so every such case also verifies the expressions.
 #ifndef CLATTN_EVIDENCE_CASE_CASE_MODS_H
 #define CLATTN_EVIDENCE_CASE_CASE_MODS_H
 
 #include "verification/case/case_run.h"
 
-// Replace what bound arrays ask for in `score`, whose texts then lie in the arrays, with the derivative of its score_mod.
+// Replace options in `score` of bound arrays. The arrays hold the texts, with the derivative of
+// score_mod.
 void case_mods_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays,
                     clattn_score *score);
 
-// Make the block mask of the attention call in bound arrays, one for all heads where they share what it holds, and give it
-// to that.
+// Make the block mask of the bound attention call and set it in the call. Heads share one mask if
+// they mask the same pairs.
 void case_blocks_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
-// Once more, of another mask.
+// Make the block mask again after the mask has changed.
 void case_blocks_fill(struct place *place, const clattn_attention_params *params);
 
 #endif

@@ -1,5 +1,6 @@
-// case_name.c: the name of a case, printed and read: the tokens in any order first, then it must be what is printed, so that one
-// case has one name. The grammar is in case.h, its table in case_fields.c.
+// case_name.c: print and parse the name of a case. Parsing accepts tokens in any order and then
+// requires that the printed name is equal, so that each case has one name. case.h has the grammar,
+// case_fields.c its table.
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -21,7 +22,8 @@ add(char *name, const char *format, ...) {
     va_end(list);
 }
 
-// The shortest text that reads as the number again; a minus is written m, since '-' parts tokens.
+// Append the shortest text that parses to the same number. A minus is written m, because '-'
+// separates tokens.
 static void add_number(char *name, double x, bool is_float) {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
@@ -49,7 +51,7 @@ static int all_biases(const struct test_case *t) {
     return t->op == CASE_LINEAR ? 1 << LAYER_Q : LAYER_ALL_BIASES;
 }
 
-// The letters of projections and, in the order of enum GRADIENT_Q, of gradients.
+// Letters of projections, and of gradients in the order of GRADIENT_Q.
 static const char letters_of_matrices[] = "qkvo", letters_of_gradients[] = "qkvbsah";
 
 static void add_letters(const struct case_field *f, int set, int all, const char *letters, char *name) {
@@ -169,7 +171,7 @@ const char *case_name(const struct test_case *test, char name[CASE_NAME_SIZE]) {
 
 #define MOST_SIZE 16777216
 
-// A number at *text, a minus written m; moves past it.
+// Parse a number at *text, with m for minus, and advance *text.
 static bool read_number(const char **text, double *x) {
     char copy[40];
     size_t n = 0;
@@ -357,7 +359,7 @@ static bool parse_rest(struct test_case *t, const struct case_field *f, const ch
     }
 }
 
-// Tries every field of the op; a field that does not take the token must leave the case as it is.
+// Try every field of the op. A field that does not accept the token must not change the case.
 static bool parse_token(struct test_case *t, const char *token) {
     for (const struct case_field *f = case_fields; f->ops; f++) {
         const char *key = f->kind == FIELD_HOST ? case_hosts[f->at].key : f->key;

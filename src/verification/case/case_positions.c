@@ -1,5 +1,5 @@
-// case_positions.c: see case_positions.h. By the seed all batch items share one row of positions, and keys those of the rows
-// where they are as many.
+// case_positions.c: see case_positions.h. The seed decides whether all batch items share one row of
+// positions, and whether keys use the positions of the rows if their counts are equal.
 #include "verification/case/case_positions.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static bool is_shared(const struct test_case *t) {
     return t->seed / 2 % 2 == 1 && !t->append && !t->ragged;
 }
 
-// Whether keys are turned by the call.
+// True if the call applies RoPE to keys.
 static bool turns_keys(const struct test_case *t) {
     return t->page_size == 0 || t->append;
 }
@@ -27,12 +27,12 @@ static int64_t key_rows(const struct test_case *t) {
     return t->page_size > 0 ? t->n_kv : case_kv_rows(t);
 }
 
-// Whether the call is given those of the keys.
+// True if the call receives separate positions of keys.
 static bool keys_have_own(const struct test_case *t) {
     return turns_keys(t) && (t->n_q != key_rows(t) || t->seed % 2 == 1 || t->append || t->ragged);
 }
 
-// Positions of q, or of the rows of k; in pages keys were turned before.
+// The number of positions of q (of = 0) or k (1). Keys in pages already have RoPE applied.
 static int64_t rows_of(const struct test_case *t, int of) {
     return of && turns_keys(t) ? key_rows(t) : t->n_q;
 }
@@ -52,7 +52,7 @@ void case_positions_make(struct case_data *data) {
     }
 }
 
-// Positions of a ragged batch, [1, T]. The dense ones, `n` rows in each item, are freed.
+// Bind the positions of a ragged batch, [1, T]. `values` has `n` rows for each item and is freed.
 static clattn_tensor bind_packed(const struct case_data *data, struct place *place, int of, double *values,
                                  struct guarded *to) {
     const struct test_case *t = &data->test;
@@ -73,7 +73,7 @@ static clattn_tensor bind_packed(const struct case_data *data, struct place *pla
     return to->view;
 }
 
-// [B or 1, N], or three of them; of keys that are appended theirs alone.
+// Bind positions [B or 1, N], or three such arrays. For appended keys, only theirs.
 static clattn_tensor bind(const struct case_data *data, struct place *place, int of, struct guarded *to) {
     const struct test_case *t = &data->test;
     const int64_t axes = axes_of(t), all = rows_of(t, of), n = of && t->append ? t->append : all,

@@ -4,7 +4,7 @@
 #include "verification/case/case_shape.h"
 #include "verification/reference/storage.h"
 
-// Strides [B, H, Nq, Nkv] of a dense map, 0 along the axes it lacks or repeats.
+// Strides [B, H, Nq, Nkv] of a dense map; 0 along axes that it lacks or repeats.
 static void map_strides(const struct test_case *t, const struct score_map *map, int64_t *stride) {
     int64_t full[4] = {t->batch, t->heads, t->n_q, t->n_kv}, step = 1;
     for (int axis = 3; axis >= 0; axis--) {
@@ -59,7 +59,8 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
     return r;
 }
 
-// Inputs of a linear are exact in their storage and sums are float32, so that only the type of out decides.
+// A linear's inputs are exact in their storage and its sums are float32, so only the type of out
+// matters.
 clattn_type case_budget_type(const struct test_case *t) {
     if (t->op == CASE_LINEAR) return t->q_type;
     if (t->op == CASE_LAYER) return storage_coarser(t->q_type, storage_coarser(t->matrix_type, t->bias_type));
@@ -67,8 +68,8 @@ clattn_type case_budget_type(const struct test_case *t) {
                            storage_coarser(t->kv_type, case_v_type(t)));
 }
 
-// The type whose budget holds before any rounding of the output: with rotary embedding q and k are rounded
-// again, over rotated keys q is, and a layer stores them in between.
+// The type whose budget applies before the output is rounded. RoPE rounds q and k again,
+// Hadamard-transformed keys round q again, and a layer rounds both.
 clattn_type case_score_type(const struct test_case *t) {
     if (t->op == CASE_LAYER) return case_budget_type(t);
     if (t->rope.layout == CLATTN_ROPE_NONE) return t->k_rotation ? t->q_type : CLATTN_TYPE_F32;

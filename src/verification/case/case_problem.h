@@ -1,12 +1,13 @@
-// case_problem.h: a case as the reference takes it, and the storage types by which its results are measured.
+// case_problem.h: convert a case to the reference's problem, and select the storage types for its
+// error budget.
 #ifndef CLATTN_EVIDENCE_CASE_CASE_PROBLEM_H
 #define CLATTN_EVIDENCE_CASE_CASE_PROBLEM_H
 
 #include "verification/case/case_data.h"
 #include "verification/reference/reference.h"
 
-// Some rows of a result: of [B, H, Nq], or of [B, Nq] where the case projects; of gradients of keys some of [B, Hkv, Nkv]. NULL in
-// its place: all.
+// Some rows of a result: of [B, H, Nq], or of [B, Nq] if the case projects. For gradients also some
+// keys of [B, Hkv, Nkv]. A NULL pointer to a sample means all.
 struct case_sample {
     int64_t count;
     const int64_t *rows;
@@ -14,13 +15,13 @@ struct case_sample {
     const int64_t *keys;
 };
 
-// `plain` as in reference.h.
+// `plain` is explained in reference.h.
 struct reference case_problem(const struct case_data *data, clattn_type plain,
                               const struct case_sample *sample);
 
-// The storage type whose budget holds.
+// The storage type whose budget applies to the output.
 clattn_type case_budget_type(const struct test_case *test);
-// The one that holds before any rounding of the output: of scores, weights and what is summed of them.
+// The same before the output is rounded: for scores, weights and their sums.
 clattn_type case_score_type(const struct test_case *test);
 
 #endif

@@ -10,7 +10,7 @@
 #include "verification/reference/reference.h"
 #include "verification/reference/storage.h"
 
-#define TAIL 3 // rows behind the last sequence
+#define TAIL 3 // rows after the last sequence
 
 bool case_ragged_has_gaps(const struct test_case *t) {
     return t->ragged == CASE_RAGGED_GAPS || t->ragged == CASE_RAGGED_GAPS_DEVICE;
@@ -25,7 +25,7 @@ static bool on_device(const struct test_case *t) {
            t->ragged == CASE_RAGGED_CACHE_DEVICE;
 }
 
-// Rows of an item that are packed: of queries, or of keys without those in a past.
+// The packed rows of an item: query rows, or keys without past rows.
 static int64_t rows_of(const struct case_data *data, bool queries, int64_t b) {
     const struct test_case *t = &data->test;
     if (queries) return t->score.q_lengths != NULL ? t->score.q_lengths[b] : t->n_q;
@@ -37,8 +37,8 @@ static int64_t rows_of(const struct case_data *data, bool queries, int64_t b) {
     return keys < past ? 0 : keys - past;
 }
 
-// First rows, [B + 1], of queries or keys. A gap of 0, 1 or 2 rows is behind each sequence, where there are gaps, and lengths that
-// say that the rows of a gap are none of the sequence.
+// First rows [B + 1] of queries or keys. With gaps, each sequence is followed by 0, 1 or 2 unused
+// rows, and lengths exclude them.
 static int32_t *cu_of(const struct case_data *data, bool queries) {
     const struct test_case *t = &data->test;
     int32_t *cu = evidence_zeros((size_t)t->batch + 1, sizeof *cu);
@@ -126,7 +126,7 @@ static clattn_tensor put(const struct test_case *t, struct place *place, const i
     return to->view;
 }
 
-// Lengths of a cache: on the device, too, but by the seed.
+// Bind the lengths of a cache. The seed decides whether they are on the device.
 static void bind_cache_lengths(const struct test_case *t, struct place *place, struct case_arrays *a) {
     clattn_attention_params *p = &a->params;
     if (!on_device(t) || t->score.kv_lengths == NULL || t->seed % 2 == 1) return;
@@ -134,7 +134,7 @@ static void bind_cache_lengths(const struct test_case *t, struct place *place, s
     p->score.kv_lengths = NULL;
 }
 
-// Whether the sequences' rows say how many keys there are.
+// True if the starts of the sequences determine the number of keys.
 static bool says_lengths(const struct case_data *data) {
     const struct test_case *t = &data->test;
     bool all = !case_ragged_has_gaps(t) && !has_cache(t);
@@ -196,7 +196,8 @@ double *case_ragged_unpack(const struct case_arrays *a, double *packed, int64_t 
                 *from = STORAGE_UNTOUCHED;
             }
     }
-    for (int64_t x = 0; t->op != CASE_LAYER && x < heads * total * width; x++) // a layer's may hold anything
+    // A layer's unused rows may contain anything.
+    for (int64_t x = 0; t->op != CASE_LAYER && x < heads * total * width; x++)
         *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
     free(packed);
     return to;

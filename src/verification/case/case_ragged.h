@@ -1,34 +1,35 @@
-// case_ragged.h: the batch items of a case as sequences of a ragged batch: those of a dense case, of the lengths that it says,
-// packed one behind the other, with NaN in every row that is none's. What is right stays what a dense batch gives.
+// case_ragged.h: pack the batch items of a case into a ragged batch: each item has its length, and
+// unused rows are NaN. The reference is the result of the dense batch.
 #ifndef CLATTN_EVIDENCE_CASE_CASE_RAGGED_H
 #define CLATTN_EVIDENCE_CASE_CASE_RAGGED_H
 
 #include "verification/case/case_run.h"
 
-// The case whose q, k, v, out and lse are the packed ones: one batch item. free with case_ragged_free; a case that is not
-// ragged is itself.
+// The packed case: q, k, v, out and lse have one batch item. A case that is not ragged is returned
+// itself. Free the result with case_ragged_free.
 const struct case_data *case_ragged_pack(const struct case_data *data);
 void case_ragged_free(const struct case_data *data, const struct case_data *packed);
-// Whether a tensor is that one's; keys may be a dense batch.
+// True if the tensor is packed; keys may be a dense batch.
 bool case_ragged_has(const struct test_case *test, int tensor);
 
-// Whether there are rows between its sequences, which lengths leave out.
+// True if there are unused rows between the sequences, which lengths exclude.
 bool case_ragged_has_gaps(const struct test_case *test);
 
-// Rows of an item, [B, heads, n, width], packed as queries are, or as keys, [heads, total, width]; NaN between them. free().
+// Pack rows [B, heads, n, width] as queries or keys to [heads, total, width], with NaN in unused
+// rows. The caller frees the result.
 double *case_ragged_rows(const struct case_data *data, bool queries, const double *from, int64_t heads,
                          int64_t n, int64_t width);
 int64_t case_ragged_total(const struct case_data *data, bool queries);
 
-// Give the call of bound arrays its cu_seqlens; and lengths, where a sequence's rows are more than that.
+// Set cu_seqlens in the bound call, and lengths if sequences have unused rows.
 void case_ragged_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 
 void case_ragged_bind_layer(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 
-// Values of `width` a row that were read from a packed result, as of a dense one; they are freed. False in *intact where a row
-// changed that is no sequence's.
+// Unpack a result with `width` values a row to the layout of a dense batch; frees `packed`. Sets
+// *intact to false if an unused row changed.
 double *case_ragged_unpack(const struct case_arrays *arrays, double *packed, int64_t width, bool *intact);
-// The same of a gradient of queries, or of keys: 0 in rows that the dense batch has past a length.
+// The same for a gradient of queries or keys: rows past a length become 0.
 double *case_ragged_unpack_gradient(const struct case_arrays *arrays, bool queries, double *packed,
                                     int64_t width, bool *intact);
 

@@ -14,7 +14,7 @@
 #include "verification/reference/reference.h"
 #include "verification/device/opencl.h"
 
-// Gather q, k and v of each batch item and row side by side, and make the three views.
+// Gather q, k and v of each batch item and row side by side, and create their three views.
 static void bind_packed(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     const struct guarded_shape shape = case_shape(t, CASE_PACKED);
@@ -85,7 +85,7 @@ static void fill_layer(const struct test_case *t, struct case_arrays *a) {
     }
 }
 
-// A buffer of so many bytes for packed weights; the call then finds them in it.
+// Allocate a buffer and pack the weights into it; the call then uses it.
 static clattn_status pack(struct place *place, clattn_pack_params *p, struct guarded *memory,
                           clattn_packed *to) {
     size_t bytes = 0;
@@ -99,7 +99,7 @@ static clattn_status pack(struct place *place, clattn_pack_params *p, struct gua
     return clattn_linear_pack(place->context, place->queue, p, to, 0, NULL, NULL);
 }
 
-// Before the call and not with it: what waits for an event finds the weights there.
+// Pack before the call: it may wait for an event, and then finds the packed weights.
 static void pack_weights(const struct test_case *t, struct place *place, struct case_arrays *a) {
     clattn_packed *const of_layer[] = {&a->layer.packed_wq, &a->layer.packed_wk, &a->layer.packed_wv,
                                        &a->layer.packed_wo};
@@ -112,7 +112,7 @@ static void pack_weights(const struct test_case *t, struct place *place, struct 
     clFinish(place->queue);
 }
 
-// Sink logits in a buffer, in place of an array of the host.
+// Bind sink logits in a buffer instead of a host array.
 static void bind_sinks(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     clattn_score *score = t->op == CASE_LAYER ? &a->layer.score : &a->params.score;
@@ -126,7 +126,7 @@ static void bind_sinks(const struct case_data *data, struct place *place, struct
     score->sinks_device = a->sinks.view;
 }
 
-// CASE_CASCADE_TRY: asked for where the library takes it.
+// CASE_CASCADE_TRY: select the cascade if the library supports it for this call.
 static void try_cascade(const struct place *place, clattn_attention_params *p) {
     clattn_plan plan;
     p->cascade = CLATTN_CASCADE_ALWAYS;
@@ -252,7 +252,7 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
     const bool of_heads = a->op != CASE_LAYER || sample == NULL;
     if (a->op == CASE_BACKWARD) {
         collect_gradients(a, queue, sample, &result);
-        sample = NULL; // the gradients of some are made of all rows of out
+        sample = NULL; // sampled gradients need all rows of out
     }
     result.out = collect(&a->out, queue, sample, out->shape[out->rank - 1], &result.intact);
     result.lse = collect(&a->lse, queue, sample, 1, &result.intact);
@@ -267,7 +267,8 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
         if (guarded_given(&a->all[n].view))
             result.intact = guarded_intact(&a->all[n], queue) && result.intact;
     for (int n = 0; n < 2 && sample == NULL; n++) {
-        free(collect(&a->caches[n], queue, NULL, 0, &result.intact)); // nothing around a cache changes
+        // Checks that nothing around a cache changed.
+        free(collect(&a->caches[n], queue, NULL, 0, &result.intact));
         if (guarded_given(&a->new_rows[n].view))
             result.intact = guarded_intact(&a->new_rows[n], queue) && result.intact;
     }

@@ -1,20 +1,21 @@
-// case_run.h: a case on the device: its buffers, the call, and what came out. Leaves out the judgement
-// (case_check.h) and time (measure.h).
+// case_run.h: run a case on the device: its buffers, the call and the results. case_check.h has the
+// verdict, measure.h the time.
 //
-//   struct case_arrays arrays;
-//   case_bind(data, place, &arrays);
-//   status = case_enqueue(place->context, queue, &arrays, &event);
-//   struct case_result got = case_collect(&arrays, queue);
-//   case_unbind(&arrays);
+//    struct case_arrays arrays;
+//    case_bind(data, place, &arrays);
+//    status = case_enqueue(place->context, queue, &arrays, &event);
+//    struct case_result got = case_collect(&arrays, queue);
+//    case_unbind(&arrays);
 #ifndef CLATTN_EVIDENCE_CASE_CASE_RUN_H
 #define CLATTN_EVIDENCE_CASE_CASE_RUN_H
 
 #include "verification/case/case_problem.h"
 #include "verification/case/case_shape.h"
 
-// The buffers, and the call that is ready to be enqueued: `params` of attention, `backward`, `layer` or `linear`, by the op.
+// The buffers and the call, ready to be enqueued. The op decides which of `params`, `backward`,
+// `layer` and `linear` is used.
 #define CASE_MOD_SIZE 256
-// What the forward call of a backward did when it was bound.
+// The result of a backward's forward call, which runs when the case is bound.
 struct case_forward {
     clattn_status status;
     bool intact;
@@ -30,20 +31,22 @@ struct case_arrays {
                 gradient[GRADIENTS];
         };
     };
-    struct guarded caches[2], new_rows[2]; // of k and v, where the case appends (case_kv.h)
-    // Of k, v, their past, matrices and the gate's, where their type has some, by case_kv_scales.
+    struct guarded caches[2], new_rows[2]; // of k and v, if the case appends (case_kv.h)
+    // Scales and zero points, indexed by case_kv_scales: of k, v, their past, the matrices and the
+    // gate.
     struct guarded kv_scales[CASE_SCALED], kv_zeros[CASE_SCALED];
     struct guarded block_table;              // of pages
-    struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
-    struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)
+    struct guarded mods[CLATTN_MOD_BUFFERS]; // what the expressions read (case_mods.h)
+    struct guarded positions[2];             // explicit RoPE positions (case_positions.h)
     struct guarded blocks;                   // the block mask
-    struct guarded sinks;                    // those on the device
-    const struct test_case *test; // where it is ragged (case_ragged.h), and first rows of its sequences
+    struct guarded sinks;                    // sinks on the device
+    // For a ragged case (case_ragged.h): the case, and the first rows of its sequences.
+    const struct test_case *test;
     int32_t *cu[2];
     struct guarded cu_device[2];
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE], score_mod_gradient[CASE_MOD_SIZE];
-    struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them
-    struct guarded ready[2];                       // keys and values that are made before
+    struct guarded packed_weights[LAYER_MATRICES]; // if the case packs weights
+    struct guarded ready[2];                       // keys and values from an earlier call
     clattn_attention_params params;
     clattn_attention_backward_params backward;
     struct case_forward forward; // of a backward
@@ -51,13 +54,13 @@ struct case_arrays {
     clattn_linear_params linear;
 };
 
-// The library's status and results; arrays that were not asked for are NULL.
+// The library's status and results. Arrays that the case does not request are NULL.
 struct case_result {
     clattn_status status;
-    char message[256]; // of a status that is not OK
+    char message[256]; // for a status that is not OK
     bool intact;       // nothing around the outputs changed, and no input
     double *out, *lse, *weights, *scores;
-    double *gradient[GRADIENTS]; // of some rows of q and some keys where a sample says so
+    double *gradient[GRADIENTS]; // with a sample, of its rows of q and its keys
 };
 
 void case_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
@@ -66,7 +69,7 @@ void case_unbind(struct case_arrays *arrays);
 clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *arrays,
                            cl_event *event);
 
-// Read what the bound arrays hold now, after waiting for the queue.
+// Wait for the queue and read the bound arrays.
 struct case_result case_collect(const struct case_arrays *arrays, cl_command_queue queue,
                                 const struct case_sample *sample);
 // Bind, enqueue, collect, unbind.

@@ -22,7 +22,7 @@ int64_t case_kv_blocks(const struct test_case *t) {
     return t->n_kv / t->page_size;
 }
 
-// One page more than items have keys for: nobody's.
+// One page more than the items need, which no item uses.
 int64_t case_kv_batch(const struct test_case *t) {
     return t->page_size > 0 ? t->batch * case_kv_blocks(t) + 1 : t->batch;
 }
@@ -53,7 +53,7 @@ int64_t case_gate_rows(const struct test_case *t) {
     return t->gate == CASE_GATE_HEADS ? t->heads : t->heads * t->head_dim_v;
 }
 
-// A weight matrix of so many rows and columns, which may lie in blocks.
+// The shape of a weight matrix, whose rows may consist of blocks.
 static struct guarded_shape matrix_shape(const struct test_case *t, int64_t rows, int64_t columns) {
     return (struct guarded_shape){.type = t->matrix_type,
                                   .rank = 2,
@@ -85,14 +85,14 @@ static struct guarded_shape shape_of(const struct test_case *t, clattn_type type
                                      const int64_t *sizes) {
     struct guarded_shape shape = {.type = type, .rank = rank, .layout = t->layout};
     memcpy(shape.shape, sizes, (size_t)rank * sizeof *sizes);
-    shape.shape[rank - 1] /= clattn_type_numbers(type); // whole blocks: case_valid
+    shape.shape[rank - 1] /= clattn_type_numbers(type); // whole blocks, by case_valid
     return shape;
 }
 
 static const struct guarded_shape absent;
 
-// What a backward reads beside its forward call, and its results; dbias has the axes of the bias. An option that expressions say
-// has no gradient of its own.
+// Tensors of a backward besides its forward call's: derivatives and gradients. dbias has the axes
+// of the bias. Options that are replaced by expressions have no gradient of their own.
 static struct guarded_shape backward_shape(const struct test_case *t, int tensor) {
     const int64_t rows[] = {t->batch, t->heads, t->n_q, t->head_dim_v},
                   sizes[][4] = {{t->batch, t->heads, t->n_q, t->head_dim},
@@ -191,7 +191,7 @@ int64_t case_places_past(const struct case_data *data, int64_t b) {
     return data->past_lengths ? data->past_lengths[b] : data->test.past;
 }
 
-// Keys of an item at most.
+// The most keys that an item can have.
 int64_t case_places_most(const struct case_data *data, int64_t b) {
     const struct test_case *t = &data->test;
     return t->has_past ? case_places_past(data, b) + case_kv_rows(t) : t->n_kv;
@@ -215,7 +215,7 @@ double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t
     const struct test_case *t = &data->test;
     const int64_t size = value ? t->head_dim_v : t->head_dim, past = case_places_past(data, b);
     double *at = value ? data->v : data->k;
-    if (at == NULL) return NULL; // the values are those of the keys
+    if (at == NULL) return NULL; // a latent's values are part of its keys
     if (t->page_size > 0) {
         b = data->block_table[b * case_kv_blocks(t) + j / t->page_size];
         j %= t->page_size;

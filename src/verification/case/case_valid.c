@@ -1,5 +1,5 @@
-// case_valid.c: whether what the tokens of a case say fits together. Leaves out what the library refuses: a case is a call that
-// it should take.
+// case_valid.c: check that the tokens of a case fit together. Conditions that the library itself
+// rejects are not checked: a case is a call that the library should accept.
 #include <math.h>
 #include <stdio.h>
 
@@ -24,7 +24,8 @@ static bool given_fit(const struct test_case *t, char why[256]) {
     return true;
 }
 
-// Given lengths lie within the tensors, and an item's keys are at least its past rows and new ones.
+// Lengths must be inside the tensors, and an item's keys include at least its past and appended
+// rows.
 static bool lengths_valid(const struct test_case *t, char why[256]) {
     const double *q = t->given[CASE_Q_LENGTHS].x, *keys = t->given[CASE_KV_LENGTHS].x;
     const int q_count = t->given[CASE_Q_LENGTHS].count;
@@ -54,7 +55,7 @@ static bool places_valid(const struct test_case *t, char why[256]) {
     else if (t->past_shared && !t->has_past)
         snprintf(why, 256, "sharedpast: needs past, such as past64");
     else if (t->has_past && t->append > t->n_kv - t->past)
-        snprintf(why, 256, "append: goes behind past rows: at most nkv without them");
+        snprintf(why, 256, "append: at most nkv without past rows");
     else if (t->page_size > 0 && t->n_kv % t->page_size != 0)
         snprintf(why, 256, "pages: nkv must be whole pages of %lld keys", (long long)t->page_size);
     else if (case_has_places(t) && t->packed)
@@ -64,7 +65,7 @@ static bool places_valid(const struct test_case *t, char why[256]) {
     return false;
 }
 
-// The keys of a layer that makes them of x are its rows.
+// If a layer computes its keys from x, query and key lengths must be equal.
 static bool has_same_lengths(const struct test_case *t) {
     bool same = t->given[CASE_Q_LENGTHS].count == t->batch && t->given[CASE_KV_LENGTHS].count == t->batch;
     for (int64_t b = 0; same && b < t->batch; b++)
@@ -81,7 +82,7 @@ static bool ragged_valid(const struct test_case *t, char why[256]) {
     else if (t->append && t->append != t->n_q)
         refusal = "appended keys are as many as rows";
     else if (t->ready)
-        refusal = "keys of a layer are not made before";
+        refusal = "keys of a layer are not computed beforehand";
     else if (case_is_self(t) && !t->append && (cache || !has_same_lengths(t)))
         refusal = "keys made of x are packed, and as many as rows: qlen9:4-kvlen9:4";
     if (refusal != NULL) snprintf(why, 256, "ragged: %s", refusal);
@@ -90,15 +91,15 @@ static bool ragged_valid(const struct test_case *t, char why[256]) {
 
 static const char *refusal_of_append(const struct test_case *t) {
     if (!case_layer_appends(t)) return NULL;
-    if (t->ready) return "append: keys that a layer appends are not made before";
-    if (t->width_y == 0 && t->append != t->n_q) return "append: of x all rows are appended";
-    if (t->width_y != 0 && t->ragged) return "append: of sequences rows of x are appended";
+    if (t->ready) return "append: keys that a layer appends are not computed beforehand";
+    if (t->width_y == 0 && t->append != t->n_q) return "append: all rows of x are appended";
+    if (t->width_y != 0 && t->ragged) return "append: sequences append rows of x";
     return t->batch * t->n_kv * case_layer_width_y(t) <= GUARDED_PERIOD
                ? NULL
                : "append: y has up to a million elements";
 }
 
-// Numbers of a byte have no gradient, and huge scores no weights that their own rounding leaves alone.
+// Byte types have no gradient. With huge scores, rounding alone changes the weights.
 static bool backward_valid(const struct test_case *t, char why[256]) {
     const double rows = (double)t->batch * (double)t->heads * (double)t->n_q,
                  keys = (double)t->batch * (double)t->kv_heads * (double)t->n_kv;
@@ -109,15 +110,15 @@ static bool backward_valid(const struct test_case *t, char why[256]) {
     if (case_has_places(t) || t->append)
         return refuse(why, "backward: past rows, pages and appended keys have no gradient");
     if (t->weights || t->scores || t->kernel || t->splits || t->composed)
-        return refuse(why, "backward: goes with no weights, scores, kernel or splits");
+        return refuse(why, "backward: has no weights, scores, kernel or splits");
     if (huge && t->score.softcap == 0.0f)
-        return refuse(why, "backward: of huge scores weights are not known");
+        return refuse(why, "backward: the weights of huge scores are not known");
     if (t->mods_gradient && !t->mods) return refuse(why, "modsgradient: needs mods");
     return fmax(rows, keys) * (double)(t->head_dim + t->head_dim_v) <= MOST_BACKWARD ||
            refuse(why, "backward: tensors of at most 2^29 elements, since some are read whole");
 }
 
-// Matrices of blocks have whole ones in each row.
+// Rows of matrices must consist of whole blocks.
 static bool columns_fit(const struct test_case *t) {
     const int numbers = clattn_type_numbers(t->matrix_type);
     return t->width % numbers == 0 && case_layer_width_y(t) % numbers == 0 &&
@@ -129,7 +130,7 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     if (no != NULL)
         ;
     else if (case_projects(t) && !columns_fit(t))
-        no = "matrix: of blocks the widths, and heads times dv, are multiples of 32, of 4 bits even";
+        no = "matrix: for blocks the widths, and heads times dv, are multiples of 32, for 4 bits even";
     else if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
         no = "normplain, normplus and normeps: need normheads or normwidth";
     else if (t->norm_plain && t->norm_plus_one)
@@ -140,7 +141,7 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     return no == NULL;
 }
 
-// Of the matrices of a projection.
+// Check groups, scales and zero points of a projection's matrices.
 static bool matrix_scales_valid(const struct test_case *t, char why[256]) {
     const int64_t group = t->scale_group > 1 ? t->scale_group : 32, columns = t->heads * t->head_dim_v,
                   width_y = case_layer_width_y(t);
@@ -148,14 +149,14 @@ static bool matrix_scales_valid(const struct test_case *t, char why[256]) {
         t->width % group == 0 && width_y % group == 0 && (t->op == CASE_LINEAR || columns % group == 0);
     if (!CLATTN_TYPE_IS_SCALED(t->matrix_type))
         return (!t->scale_group && !t->scale_type && !t->zeros) ||
-               refuse(why, "groups, scales, zeros: of matrices of i8, float8, i4 or u4");
+               refuse(why, "groups, scales, zeros: need matrices of i8, float8, i4 or u4");
     if (t->zeros && t->scale_type == CLATTN_TYPE_BF16 && t->matrix_type == CLATTN_TYPE_I8)
-        return refuse(why, "zeros: of bf16 are too coarse for i8");
+        return refuse(why, "zeros: bf16 zero points are too coarse for i8");
     return t->scale_group <= 1 || (group % 32 == 0 && fit) ||
            refuse(why, "groups: multiples of 32 that divide the widths, and heads times dv, or 1");
 }
 
-// Scales in groups, of 16 bits, and zero points, such that a group's numbers tell its scale again.
+// Check groups, scales and zero points, so that a group's numbers reproduce its scale.
 static bool scales_valid(const struct test_case *t, char why[256]) {
     if (case_projects(t)) return matrix_scales_valid(t, why);
     const bool k = CLATTN_TYPE_IS_SCALED(t->kv_type), v = CLATTN_TYPE_IS_SCALED(case_v_type(t)),
@@ -164,21 +165,21 @@ static bool scales_valid(const struct test_case *t, char why[256]) {
                   group_v = t->value_group ? t->value_group : t->scale_group,
                   of_v = group_v > 1 ? group_v : 32;
     if (!k && !v && (t->scale_group || t->value_group || t->scale_type || t->zeros))
-        return refuse(why, "groups, scales, zeros: of k or v of i8, float8, i4 or u4");
+        return refuse(why, "groups, scales, zeros: need k or v of i8, float8, i4 or u4");
     if (of_k % 32 || of_v % 32 || (k && t->scale_group > 1 && t->head_dim % of_k) ||
         (v && group_v > 1 && t->head_dim_v % of_v))
         return refuse(why, "groups: multiples of 32 that divide d, and dv, or 1");
     if (t->value_group && (t->latent || !v)) return refuse(why, "valuegroups: v is a tensor of its own");
     if (huge && (t->scale_type || t->zeros))
-        return refuse(why, "scales, zeros: of 16 bits, and zero points, hold no huge numbers");
+        return refuse(why, "scales, zeros: 16-bit scales and zero points hold no huge numbers");
     if (t->zeros && t->scale_type == CLATTN_TYPE_BF16 &&
         (t->kv_type == CLATTN_TYPE_I8 || case_v_type(t) == CLATTN_TYPE_I8))
-        return refuse(why, "zeros: of bf16 are too coarse for i8");
+        return refuse(why, "zeros: bf16 zero points are too coarse for i8");
     return !t->append || t->zeros || (t->kv_type != CLATTN_TYPE_U4 && case_v_type(t) != CLATTN_TYPE_U4) ||
            refuse(why, "append: u4 needs zeros");
 }
 
-// Values of a type of their own; k and v in blocks, whose scales are float16.
+// Check a separate type of v, and k and v in blocks, whose scales are float16.
 static bool types_valid(const struct test_case *t, char why[256]) {
     const int of_k = clattn_type_numbers(t->kv_type), of_v = clattn_type_numbers(case_v_type(t));
     if (t->values && (t->packed || t->latent))
@@ -186,14 +187,15 @@ static bool types_valid(const struct test_case *t, char why[256]) {
     if (!scales_valid(t, why)) return false;
     if ((of_k == 1 && of_v == 1) || case_projects(t)) return true;
     if (t->head_dim % of_k != 0 || t->head_dim_v % of_v != 0)
-        return refuse(why, "kv: of blocks d and dv are multiples of 32, of 4 bits even");
+        return refuse(why, "kv: for blocks d and dv are multiples of 32, for 4 bits even");
     if (t->append && t->rope.layout != CLATTN_ROPE_NONE)
-        return refuse(why, "append: keys that are turned show the rounding of a cache in blocks");
+        return refuse(why, "append: with RoPE, keys show the rounding of a cache in blocks");
     return (t->contents != CASE_HUGE && t->contents != CASE_HUGE_NEGATIVE) || (of_k <= 2 && of_v <= 2) ||
            refuse(why, "kv: the scale of a block holds no huge numbers");
 }
 
-// Rows of a cache. That keys of one were turned before is the library's to say.
+// Check the blocks of Hadamard-transformed caches. The library itself rejects RoPE of transformed
+// keys.
 static bool rotation_valid(const struct test_case *t, char why[256]) {
     const int32_t blocks[] = {t->k_rotation, t->v_rotation};
     const int64_t sizes[] = {t->head_dim, t->head_dim_v};
@@ -204,9 +206,9 @@ static bool rotation_valid(const struct test_case *t, char why[256]) {
                 why, "krotation and vrotation: a power of two that divides d or dv, which are at most 1024");
     if (!t->k_rotation && !t->v_rotation) return true;
     if (case_projects(t) && !t->ready && !t->append)
-        return refuse(why, "rotation: of a layer needs ready or append");
+        return refuse(why, "rotation: a layer needs ready or append");
     if (t->latent && t->k_rotation != t->v_rotation)
-        return refuse(why, "rotation: of a latent k and v are alike");
+        return refuse(why, "rotation: k and v of a latent are alike");
     return true;
 }
 
@@ -241,10 +243,9 @@ bool case_valid(const struct test_case *t, char why[256]) {
     else if (t->append && (t->append > t->n_kv || t->packed || elements > GUARDED_PERIOD))
         return refuse(why, "append: at most all keys, of up to a million elements, not packed");
     else if (t->append && t->latent && t->rope.layout != CLATTN_ROPE_NONE)
-        return refuse(why, "append: new rows of a latent are turned before");
+        return refuse(why, "append: with RoPE, new rows of a latent are unsupported");
     else if (t->append && CLATTN_TYPE_IS_SCALED(t->kv_type) && t->rope.layout != CLATTN_ROPE_NONE)
-        return refuse(why,
-                      "append: keys that are turned have no scales here: the cache's rounding would show");
+        return refuse(why, "append: with RoPE, keys have no scales here: the cache's rounding would show");
     else if (t->device_sinks && !(t->hosts & CASE_HOST_BIT(CASE_SINKS)))
         return refuse(why, "devicesinks: needs sinks");
     else if (t->positions && t->rope.layout == CLATTN_ROPE_NONE)

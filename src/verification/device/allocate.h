@@ -1,13 +1,13 @@
-// allocate.h: memory of the evidence, whose sizes its own cases say: where there is none, or a case of its own lists is wrong, the
-// program ends with a line.
+// allocate.h: memory for the verification code. Sizes come from the program's own cases. If memory
+// is short, or a case of a built-in list is wrong, the program prints a line and exits.
 #ifndef CLATTN_EVIDENCE_DEVICE_ALLOCATE_H
 #define CLATTN_EVIDENCE_DEVICE_ALLOCATE_H
 
 #include <stddef.h>
 
-// `count` zeros of `size` bytes each; a pointer to free also where count is 0.
+// Allocate `count` zeroed elements of `size` bytes. The result can be freed even if count is 0.
 void *evidence_zeros(size_t count, size_t size);
-// The same memory with room for `count`; what is new is not set.
+// Resize memory to `count` elements. New elements are not initialised.
 void *evidence_grow(void *old, size_t count, size_t size);
 
 #if defined(__GNUC__)

@@ -1,5 +1,5 @@
-// budget.c: the error budget of every numeric comparison. Leaves out absolute tolerances that one subject
-// needs (those are in max_error). Called by the case runner and the suites.
+// budget.c: the error budget of every numeric comparison. Tighter absolute tolerances are the
+// caller's (max_error). Used by the case runner and the suites.
 #include "verification/device/budget.h"
 
 #include "verification/reference/reference.h"
@@ -17,7 +17,7 @@ double budget_nmse_limit(clattn_type type) {
     return type == CLATTN_TYPE_BF16 ? 5e-5 : 1e-11;
 }
 
-// Values that no difference can be taken of: they must be alike.
+// Values that cannot be subtracted: both results must be equal.
 static bool special(double ref) {
     return isnan(ref) || isinf(ref) || ref == REFERENCE_UNTOUCHED;
 }
@@ -26,13 +26,14 @@ static bool alike(double got, double ref) {
     return isnan(ref) ? isnan(got) : got == ref;
 }
 
-// How far a step to 0.3 away and back moves a value: the coarseness of the type at that size.
+// The coarseness of a type at a value: the error of a step by 0.3 and back.
 static double grid_error(clattn_type type, double ref) {
     double moved = storage_round(type, storage_round(type, ref) + 0.3);
     return fabs(storage_round(type, moved - 0.3) - ref);
 }
 
-// The error but for what the nearest float16 has down where its steps are 2^-24 whatever the size: no result is nearer.
+// The error beyond float16's subnormal spacing of 2^-24: even the nearest stored value may be off
+// by half a step.
 static double beyond_storage(clattn_type type, double error, double ref) {
     const bool subnormal = type == CLATTN_TYPE_F16 && ref != 0 && fabs(ref) < ldexp(1, -14);
     return subnormal ? fmax(0, error - ldexp(1, -25)) : error;

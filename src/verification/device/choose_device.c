@@ -27,7 +27,7 @@ int choose_device_score(const char *spec, size_t index, const clattn_capabilitie
     if (!strcmp(spec, number)) return 3;
     if (same_letters("gpu", spec)) return c->is_gpu;
     if (same_letters("cpu", spec)) return c->is_cpu;
-    // A whole name may be part of another device's.
+    // A device's whole name may be part of another device's name.
     if (same_letters(c->name, spec)) return 2;
     return contains(c->name, spec) || contains(c->platform, spec);
 }
@@ -53,7 +53,7 @@ const clattn_device *choose_device(const clattn_device *devices, size_t count, c
                                    const clattn_device **other) {
     clattn_capabilities *all = calloc(count ? count : 1, sizeof *all);
     int chosen = -1, second = -1;
-    // One that tells nothing of itself has no names.
+    // A device that cannot be described has no names.
     for (size_t i = 0; i < count && all; i++)
         if (clattn_device_describe(devices[i].device, &all[i]) != CLATTN_OK)
             all[i].name[0] = all[i].platform[0] = '\0';

@@ -1,5 +1,4 @@
-// guarded.c: buffers with guard zones. Leaves out what the values mean. Called by the case runner and the
-// suites.
+// guarded.c: buffers with guard zones; see guarded.h. Used by the case runner and the suites.
 #include "verification/device/guarded.h"
 
 #include "verification/reference/random.h"
@@ -45,7 +44,7 @@ int64_t guarded_shape_numbers(const struct guarded_shape *shape) {
     return guarded_shape_count(shape) * clattn_type_numbers(shape->type);
 }
 
-// The element of dense index n.
+// The buffer's element with dense index n.
 static int64_t element(const clattn_tensor *view, int64_t n) {
     int64_t at = view->offset;
     for (int axis = view->rank - 1; axis >= 0; axis--) {
@@ -55,7 +54,7 @@ static int64_t element(const clattn_tensor *view, int64_t n) {
     return at;
 }
 
-// The last axis must be innermost but where tensor.h says otherwise; of one element it lies anywhere.
+// Draw strides at random. The last axis must be innermost, unless tensor.h allows any stride.
 static void lay_scattered(clattn_tensor *view, bool loose, uint64_t *drawn) {
     struct random r = { *drawn += 77};
     const bool any = loose || view->type == CLATTN_TYPE_BOOL || view->type == CLATTN_TYPE_I32;
@@ -67,7 +66,7 @@ static void lay_scattered(clattn_tensor *view, bool loose, uint64_t *drawn) {
         order[n] = order[at], order[at] = n;
     }
     if (!any) order[free_axes] = view->rank - 1;
-    for (int n = 0; n < view->rank; n++) { // the last of the order first where it is innermost
+    for (int n = 0; n < view->rank; n++) { // if the last axis must be innermost, it is first
         const int axis = order[any ? n : (n + free_axes) % view->rank];
         const int64_t gap = (int64_t)random_uniform(&r, 0, 4), wide = gap == 3 ? 13 : gap;
         if (any && n == 0) step += gap;
@@ -90,7 +89,7 @@ static void lay_out(clattn_tensor *view, enum layout layout) {
     view->stride[2] = view->shape[1] * view->shape[3];
 }
 
-// Host memory of the view, as far as it reaches and the guard behind it.
+// Allocate host memory for a view: all elements that it reaches, and the guard behind them.
 static struct guarded prepare_view(struct place *place, const clattn_tensor *view) {
     struct guarded tensor = {.view = *view, .place = place};
     int64_t last = 0;
@@ -111,7 +110,7 @@ static struct guarded prepare(struct place *place, const struct guarded_shape *s
     return prepare_view(place, &view);
 }
 
-// The place's own memory is the buffer's, or there is none.
+// Use the place's memory as the buffer's memory, or directly by address.
 static struct guarded use_memory(struct guarded tensor) {
     cl_int code = CL_OUT_OF_HOST_MEMORY;
     tensor.memory = tensor.place->memory(tensor.bytes);
@@ -127,8 +126,8 @@ static struct guarded use_memory(struct guarded tensor) {
     return tensor;
 }
 
-// In a bare place written by a command and not by CL_MEM_COPY_HOST_PTR, which may keep a second copy alive; elsewhere
-// not, since a suite may hold the queue back.
+// Upload to a buffer. In a bare place a command writes the data, because CL_MEM_COPY_HOST_PTR may
+// keep a second copy. In other places no command is used, because a suite may block the queue.
 static struct guarded upload(struct guarded tensor) {
     struct place *place = tensor.place;
     cl_int code = CL_SUCCESS;
@@ -153,7 +152,7 @@ static bool is_dense(const clattn_tensor *view) {
     return view->offset == 0 && memcmp(dense.stride, view->stride, sizeof dense.stride) == 0;
 }
 
-// A dense tensor that repeats is its table's bytes again and again.
+// Store the values in the view. A dense tensor that repeats is filled with copies of its table.
 static void scatter(struct guarded *tensor, const double *values) {
     const int64_t count = guarded_count(&tensor->view), numbers = clattn_type_numbers(tensor->view.type),
                   most = GUARDED_PERIOD_OF(tensor->view.type) / numbers, period = count < most ? count : most;
@@ -208,7 +207,7 @@ struct guarded guarded_view(struct place *place, const clattn_tensor *view, cons
     return upload(tensor);
 }
 
-// To the host, when all that was enqueued is done.
+// Read bytes to the host after all enqueued commands.
 static cl_int read_bytes(const struct guarded *tensor, cl_command_queue queue, size_t first, size_t bytes,
                          void *to) {
     if (tensor->view.buffer != NULL)

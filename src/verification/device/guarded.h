@@ -1,50 +1,54 @@
-// guarded.h: a tensor in a buffer with guard zones: NaN around what the library reads, a byte pattern around
-// what it writes, NaN in place of results that are still to come. Leaves out what the values mean (case.h).
+// guarded.h: tensors in buffers with guard zones: NaN around inputs, a byte pattern around outputs,
+// and NaN in outputs until they are written.
 #ifndef CLATTN_EVIDENCE_DEVICE_GUARDED_H
 #define CLATTN_EVIDENCE_DEVICE_GUARDED_H
 
 #include <clattn/clattn.h>
 
-// Where a case runs: a context, a queue, and what becomes of an OpenCL call of the evidence's own that fails. Filled by the tool
-// from its session and by the tests from their harness.
+// The place where cases run: a context, a queue, and the handling of failed OpenCL calls. The
+// program fills it from its session, and the tests from their harness.
 struct place {
     clattn_context *context;
     cl_context opencl;
     cl_device_id device;
-    cl_command_queue queue; // with profiling, where times are taken
-    int64_t guard;          // elements behind every view
-    uint64_t
-        drawn; // of tensors that are scattered (LAYOUT_SCATTERED): where the next one lies; a case begins with its seed
-    bool recorded; // cases are recorded, and replayed (record.h), but for those that CLBlast projects
-    bool bare;     // keep no copy of what a buffer held: nothing tells whether it is intact
-    // Memory for the buffers of cases where the caller wants it to lie; NULL: the driver's own.
+    cl_command_queue queue; // with profiling if times are measured
+    int64_t guard;          // elements after every view
+    // The state of the random layouts (LAYOUT_SCATTERED). A case starts with its seed.
+    uint64_t drawn;
+    bool recorded; // cases are recorded and replayed (record.h), except those that CLBlast projects
+    bool bare;     // keep no copy of a buffer's contents; intactness is then not checked
+    // Allocates memory for the buffers of cases; NULL: the driver allocates.
     void *(*memory)(size_t bytes);
     void (*release_memory)(void *memory);
-    // Where that memory is no host's but an address for a view (clattn_tensor.svm, or usm): how its bytes are copied from and to
-    // the host. NULL: it becomes a buffer.
+    // Copies between the host and memory that is used by address (clattn_tensor.svm or usm). NULL:
+    // the memory becomes a buffer.
     cl_int (*copy)(void *to, const void *from, size_t bytes);
     bool usm;
-    void (*broken)(const char *what, cl_int code); // NULL: the line is kept, the rest is skipped
-    char error[256];                               // of the first call that failed, else ""
+    // NULL: the error is kept in `error`, and later steps are skipped
+    void (*broken)(const char *what, cl_int code);
+    char error[256]; // of the first failed call; "" if none failed
 };
 
-// Guard zones wide enough that a whole tile of rows too many lands in one and not in somebody else's memory.
+// Guard zones are wide enough for a whole extra tile of rows, so that a tile too many does not
+// reach another buffer.
 #define PLACE_GUARD 4096
 
 void place_broken(struct place *place, const char *what, cl_int code);
 
-// The library's line for a call that failed, or the status in words.
+// The library's error message of a failed call, or the status in words.
 const char *place_message(const struct place *place, clattn_status status, char text[256]);
 
-// How the axes lie in the buffer. A tensor that is not of rank 4 treats BSHD as DENSE.
+// The layout of axes in the buffer. BSHD applies to tensors of rank 4 only; others are DENSE.
 enum layout {
     LAYOUT_DENSE = 0, // row-major from element 0
     LAYOUT_BSHD,      // [B, N, H, D] in memory
-    LAYOUT_PADDED,    // odd offset, every stride a little too large and odd: nothing is aligned
+    LAYOUT_PADDED,    // odd offset, and every stride a little too large and odd: nothing is aligned
     LAYOUT_SPACED,    // offset and row stride with a gap of 16 elements: aligned, not dense
-    LAYOUT_SCATTERED, // each tensor its own: order of axes, gaps and offset drawn (struct place); of bool and i32 the last stride, too
+    // Each tensor has random axis order, gaps and offset. bool and i32 also have a random last
+    // stride.
+    LAYOUT_SCATTERED,
     LAYOUT_COUNT,
-    LAYOUT_LOOSE // scattered, the last stride, too
+    LAYOUT_LOOSE // scattered, with a random last stride
 };
 // The layout of a tensor whose last stride may be any (tensor.h).
 static inline enum layout layout_loose(enum layout of_call) {
@@ -54,12 +58,13 @@ static inline enum layout layout_loose(enum layout of_call) {
 struct guarded {
     clattn_tensor view;
     struct place *place;
-    size_t bytes;   // of the buffer
-    void *memory;   // the place's, where it has some: the buffer's, or in place of one
-    uint8_t *image; // what the buffer held when it was made; NULL in a bare place
+    size_t bytes; // of the buffer
+    // From place->memory: the buffer's memory, or used by address instead of a buffer.
+    void *memory;
+    uint8_t *image; // the buffer's contents when it was created; NULL in a bare place
 };
 
-// The tensor that a buffer is for: type, rank, sizes and the way they lie. Rank 0: none.
+// A tensor to create: type, rank, sizes and layout. Rank 0: none.
 struct guarded_shape {
     clattn_type type;
     int rank;
@@ -67,42 +72,42 @@ struct guarded_shape {
     enum layout layout;
 };
 
-// Values of more elements than this repeat with this period, the largest prime below 2^20: rows differ, and the
-// host needs no copy of a large tensor. A table goes on past its period for one row, so that every row is
-// contiguous.
+// Larger tensors repeat a table of this period, the largest prime below 2^20: rows differ, and the
+// host needs no copy of the tensor. A table is longer than its period by one row, so that every row
+// is contiguous.
 #define GUARDED_PERIOD 1048573
 #define GUARDED_PERIOD_OF(type)                                                                              \
     (GUARDED_PERIOD / clattn_type_numbers(type) * clattn_type_numbers(type)) // whole blocks
 
-// values: dense, row-major; rounded to the type when stored.
+// `values` are dense and row-major, and are rounded to the type.
 struct guarded guarded_input(struct place *place, const struct guarded_shape *shape, const double *values);
 struct guarded guarded_output(struct place *place, const struct guarded_shape *shape);
 // A tensor that the library reads and writes (merge): values inside, the byte pattern around.
 struct guarded guarded_in_out(struct place *place, const struct guarded_shape *shape, const double *values);
-// A view of any strides and offset, whose buffer is made here: values inside, or with NULL what nobody wrote; around and between its
-// elements NaN, or the byte pattern where it is written.
+// A view with any strides and offset, in a new buffer. `values` NULL: unwritten contents. Around
+// and between its elements is NaN, or with `written` the byte pattern.
 struct guarded guarded_view(struct place *place, const clattn_tensor *view, const double *values,
                             bool written);
 
-// Read the view into dense values (STORAGE_UNTOUCHED where nobody wrote). False when anything around it
-// changed.
+// Read the view into dense values; unwritten elements become STORAGE_UNTOUCHED. False: something
+// around the view changed.
 bool guarded_read(const struct guarded *tensor, cl_command_queue queue, double *values);
-// `count` elements from dense index `first` on, inside one row of the last axis.
+// Read `count` elements from dense index `first` on, all in one row of the last axis.
 void guarded_read_row(const struct guarded *tensor, cl_command_queue queue, int64_t first, int64_t count,
                       double *values);
 
-// True when not one byte of the buffer, view and surroundings, changed.
+// True if no byte of the buffer changed, in the view or around it.
 bool guarded_intact(const struct guarded *tensor, cl_command_queue queue);
 
-// The raw bytes of the buffer; the caller frees them. NULL: the device failed.
+// The raw bytes of the buffer, which the caller frees. NULL: the device failed.
 uint8_t *guarded_bytes(const struct guarded *tensor, cl_command_queue queue);
 
-// Whether a view has a buffer or an address.
+// True if a view has a buffer or an address.
 static inline bool guarded_given(const clattn_tensor *view) {
     return view->buffer || view->svm || view->usm;
 }
 int64_t guarded_count(const clattn_tensor *view);
-int64_t guarded_numbers(const clattn_tensor *view); // in its elements, which may be blocks
+int64_t guarded_numbers(const clattn_tensor *view); // numbers in its elements, which may be blocks
 int64_t guarded_shape_count(const struct guarded_shape *shape);
 // Numbers in its elements, which may be blocks.
 int64_t guarded_shape_numbers(const struct guarded_shape *shape);

@@ -1,8 +1,8 @@
 // measure.c: see measure.h.
 //
-// Device time runs from a marker to the end of the call's last command. For a short call both are enqueued
-// behind a user event, so that the time contains no enqueueing; wall time then comes from a second run
-// without that event.
+// Device time runs from a marker to the end of the call's last command. For a short call both are
+// enqueued behind a user event, so that the time contains no enqueueing. Wall time then comes from
+// a second run without that event.
 #include "verification/device/measure.h"
 #include "verification/device/opencl.h"
 
@@ -10,10 +10,10 @@
 #include <time.h>
 
 #define LEAST_REPEATS 5
-#define PATIENCE 10.0 // times the time, for so many
+#define PATIENCE 10.0 // the limit is extended up to this many times to reach LEAST_REPEATS
 #define MOST_REPEATS 1000
 #define DEFAULT_MS 1000.0
-#define SHORT_NS 5e7 // of a call longer than this, enqueueing is nothing
+#define SHORT_NS 5e7 // in a longer call, the time for enqueueing is negligible
 
 typedef struct samples {
     double device[MOST_REPEATS], wall[MOST_REPEATS];
@@ -38,7 +38,7 @@ typedef struct duration {
     double device, wall; // ns
 } duration;
 
-// A driver whose clock says nothing, or more than the host has seen pass, gives wall time twice.
+// Device time by events. If the driver's clock is 0 or exceeds wall time, the result is wall time.
 static double device_ns(cl_event marker, cl_event call, double wall) {
     cl_ulong start = 0, end = 0;
     if (!marker || !call || !end_of(marker, &start) || !end_of(call, &end) || !start || end <= start)
@@ -103,7 +103,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// A quantile of sorted numbers, between neighbours by proportion.
+// A quantile of sorted numbers, interpolated linearly.
 static double quantile(const double *x, int64_t count, double q) {
     const double at = q * (double)(count - 1);
     const int64_t below = (int64_t)at;
@@ -111,7 +111,7 @@ static double quantile(const double *x, int64_t count, double q) {
     return below + 1 < count ? x[below] * (1.0 - part) + x[below + 1] * part : x[below];
 }
 
-// As many of the sorted numbers as are kept, spread evenly.
+// Keep at most MEASURE_SAMPLES of the sorted numbers, evenly spaced.
 static int thin(const double *x, int64_t count, double kept[MEASURE_SAMPLES]) {
     const int most = count < MEASURE_SAMPLES ? (int)count : MEASURE_SAMPLES;
     for (int i = 0; i < most; i++)
@@ -119,7 +119,7 @@ static int thin(const double *x, int64_t count, double kept[MEASURE_SAMPLES]) {
     return most;
 }
 
-// Sorts them.
+// Sorts the samples.
 static measure_times times_of(samples *t) {
     qsort(t->device, (size_t)t->count, sizeof t->device[0], compare_doubles);
     qsort(t->wall, (size_t)t->count, sizeof t->wall[0], compare_doubles);
@@ -159,7 +159,7 @@ static bool take_turns(struct place *const places[2], const measure_settings *se
 
 bool measure_in_turns(struct place *const places[2], const measure_settings *settings, measure_call *call,
                       void *const users[2], measure_pair *pair) {
-    samples *t = malloc(3 * sizeof *t); // of the two, and their ratios
+    samples *t = malloc(3 * sizeof *t); // for the two calls, and for their ratios
     *pair = (measure_pair){0};
     if (t == NULL) place_broken(places[0], "malloc", CL_OUT_OF_HOST_MEMORY);
     const bool ok = t != NULL && take_turns(places, settings, call, users, t);

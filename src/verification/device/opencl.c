@@ -16,7 +16,8 @@ static void look_up(evidence_opencl_calls *found) {
 
 enum { EMPTY, FILLING, READY };
 
-// Threads that come together look every function up; one of them writes what it found, the others wait for that.
+// Return the function table. Concurrent first callers all look the functions up; one of them stores
+// its result, and the others wait for it.
 const evidence_opencl_calls *evidence_opencl(void) {
     static evidence_opencl_calls kept;
     static atomic_int state = EMPTY;

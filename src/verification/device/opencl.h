@@ -1,6 +1,7 @@
-// opencl.h: OpenCL as the evidence and the program call it: by the functions that the library found, so that the program is
-// linked with no OpenCL, and says where it is absent that it is. Files that call it include this header; none of
-// the evidence's own headers does, because tests put functions of these names in front of the system's.
+// opencl.h: OpenCL for verification code and the program, called through the functions that the
+// library found. The program is therefore not linked with OpenCL and can report that OpenCL is
+// absent. Source files include this header; verification headers do not, because tests define
+// functions with these names.
 #ifndef CLATTN_EVIDENCE_DEVICE_OPENCL_H
 #define CLATTN_EVIDENCE_DEVICE_OPENCL_H
 #include <clattn/clattn.h>
@@ -11,7 +12,8 @@ typedef struct evidence_opencl_calls {
 #undef OPENCL_CALL
 } evidence_opencl_calls;
 
-// Filled on first use, from any thread. Without OpenCL its pointers are NULL: whoever has no context calls none of them.
+// Filled on first use, from any thread. Without OpenCL the pointers are NULL, and there is no
+// context to call them for.
 const evidence_opencl_calls *evidence_opencl(void);
 
 #ifndef OPENCL_OWN_NAMES

@@ -1,5 +1,6 @@
-// limits.c: see limits.h. On a CPU device a work-item is a core's: groups of one, vectors of the native
-// width, and a contiguous piece of the buffer each. Elsewhere neighbours read neighbouring vectors.
+// limits.c: see limits.h. On a CPU device each work-item runs on one core, in groups of one, with
+// native vectors and a contiguous piece of the buffer. On other devices neighbouring work-items
+// read neighbouring vectors.
 #include "verification/limits/limits.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include "verification/device/opencl.h"
 #include "verification/limits/limits_share.h"
 
-#define CHAINS 12 // independent accumulators: latency times issue width of what is common, below 16 registers
+// Independent accumulators: latency times issue width on common CPUs, and fewer than 16 registers.
+#define CHAINS 12
 
 struct limit {
     struct place *place;
@@ -17,11 +19,11 @@ struct limit {
     cl_mem out, source;
     size_t items, group;
     double work, least_ns; // of a run
-    double max_ms;         // for the runs of a measurement; 0: as many as are good
+    double max_ms;         // for all runs of a measurement; 0: as many as needed
 };
 
-// Some compilers fuse mad() alone, some have hardware for fma() alone: both are tried. Variables and not an
-// array, which some keep in memory.
+// Some compilers fuse only mad(), and some hardware has only fma(): both are measured. Separate
+// variables are used because some compilers keep arrays in memory.
 static const char fma_source[] =
     "#define CHAIN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)\n"
     "#define START_CHAIN(k) VEC x##k = (VEC)(b * k + get_global_id(0));\n"
@@ -37,8 +39,8 @@ static const char fma_source[] =
     "  out[get_global_id(0)] = last[0];\n"
     "}\n";
 
-// The inner loop of a matrix product: KEYS numbers, each spread over a vector and multiplied with each of VECTORS vectors. All
-// lie in the first-level cache. Every other number is negative, so that the sums stay small.
+// The inner loop of a matrix product: each of KEYS numbers is broadcast and multiplied with VECTORS
+// vectors. All data fits the L1 cache. Every other number is negative, so that the sums stay small.
 static const char loads_source[] =
     "__kernel void NAME(__global float *out, float a, float b, int n) {\n"
     "  VEC q[STEPS * VECTORS], acc[KEYS * VECTORS];\n"
@@ -65,7 +67,7 @@ static const char loads_source[] =
     "  STORE(sum, 0, last);\n"
     "  out[get_global_id(0)] = last[0];\n"
     "}\n";
-#define STEPS 64 // of the reduction: a head
+#define STEPS 64 // of the reduction: one head
 
 // A tile for 32 registers, and one for 16.
 static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
@@ -87,7 +89,7 @@ static const char read_source[] =
     "  out[get_global_id(0)] = a.x + a.y + a.z + a.w;\n"
     "}\n";
 
-// The instruction is written out: compilers that know no bfloat16 in OpenCL take it.
+// Inline assembly, because compilers accept the instruction without bfloat16 support in OpenCL.
 static const char bf16_source[] = "__kernel void bf16_peak(__global float *out, uint pair, int n) {\n"
                                   "  float16 x[CHAINS], sum = (float16)(0.0f);\n"
                                   "  const uint16 a = (uint16)(pair);\n"
@@ -103,7 +105,7 @@ static const char bf16_source[] = "__kernel void bf16_peak(__global float *out, 
                                   "  out[get_global_id(0)] = sum.s0 + sum.sf;\n"
                                   "}\n";
 
-// A compiler takes the instruction for any processor, so the processor is asked.
+// Compilers accept the instruction for any processor, so check the processor.
 static bool has_bf16(const clattn_capabilities *c) {
 #if defined(__x86_64__) && defined(__GNUC__)
     return c->is_cpu && __builtin_cpu_supports("avx512bf16");
@@ -117,7 +119,7 @@ static const clattn_capabilities *facts(const struct limit *l) {
     return clattn_context_capabilities(l->place->context);
 }
 
-// NULL: the driver's compiler refused it.
+// NULL: the driver's compiler rejected the program.
 static cl_program build(const struct place *place, cl_uint count, const char **texts, const char *options) {
     cl_program program = clCreateProgramWithSource(place->opencl, count, texts, NULL, NULL);
     if (!program || clBuildProgram(program, 1, &place->device, options, NULL, NULL) == CL_SUCCESS)
@@ -135,14 +137,16 @@ static size_t group_of(const clattn_capabilities *c) {
     return c->is_cpu ? 1 : c->max_work_group < 256 ? (size_t)c->max_work_group : 256;
 }
 
-// Many for a core, so that cores that another program slows down get fewer of them.
+// Many work-items for each core, so that a core that another program slows down processes fewer of
+// them.
 static size_t items_of(const clattn_capabilities *c) {
     return c->is_cpu ? (size_t)c->compute_units * 64 : (size_t)c->compute_units * 8 * group_of(c);
 }
 
 static unsigned vector_width(const clattn_capabilities *c) {
     const unsigned width = c->float_vector_width;
-    if (c->is_cpu && width < 4) return 4; // a report that is a hint: PoCL on aarch64 says 1
+    // A width below 4 is only a hint: PoCL on aarch64 reports 1.
+    if (c->is_cpu && width < 4) return 4;
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
@@ -153,7 +157,8 @@ bool limit_enqueue(struct limit *l, cl_event *event) {
     return code == CL_SUCCESS;
 }
 
-// One program holds reading and each loop with fma() and with mad(): the driver's compiler starts once.
+// Build one program with the read kernel and each loop for fma() and mad(), so that the driver's
+// compiler starts once.
 static cl_program build_loops(const struct place *place) {
     const clattn_capabilities *c = clattn_context_capabilities(place->context);
     const unsigned width = vector_width(c);
@@ -186,9 +191,9 @@ double limit_work(const struct limit *l) {
     return l->work;
 }
 
-// A loop of build_loops: 0 stays in registers, 1 and up have the loads of a tile.
+// Select a loop of build_loops: 0 stays in registers, 1 and up have the loads of a tile.
 static bool start_fma(struct limit *l, cl_program loops, const char *op, int loop) {
-    const cl_float a = 0.75f, b = 0.25f; // a fixed point that is neither denormal nor infinite
+    const cl_float a = 0.75f, b = 0.25f; // a fixed point of the loop, neither denormal nor infinite
     char name[16];
     snprintf(name, sizeof name, "%s_%d", op, loop);
     return take_kernel(l, loops, name) && clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
@@ -207,8 +212,9 @@ static bool start_bf16(struct limit *l) {
     return there && clSetKernelArg(l->kernel, 1, sizeof pair, &pair) == CL_SUCCESS;
 }
 
-// Turns are made more until a run takes 4 ms, where start-up no longer counts; short, so that one runs undisturbed.
-#define FIRST_TURNS 16 // a device may be ten thousand times slower than another
+// Increase the loop count until a run lasts 4 ms, so that start-up is negligible. Runs are short,
+// so that one of them is undisturbed.
+#define FIRST_TURNS 16 // small, because devices differ in speed by a factor of ten thousand
 static bool grow(struct limit *l, limit_kind kind, double flops) {
     const cl_uint last = kind == LIMIT_BF16 ? 2 : 3;
     for (cl_int n = FIRST_TURNS;; n *= l->least_ns < 1e6 ? 4 : 2) {
@@ -222,7 +228,8 @@ static bool grow(struct limit *l, limit_kind kind, double flops) {
     }
 }
 
-// 256 MiB, of a GPU 1 GiB, or three times the last-level cache, which some CPUs have of 300 MiB; an eighth of the memory at most.
+// Bytes to read from memory: 256 MiB on a CPU and 1 GiB otherwise, but at least three times the
+// last-level cache (300 MiB on some CPUs). At most an eighth of the memory.
 static size_t read_bytes(const struct place *place, const clattn_capabilities *c) {
     uint64_t bytes = c->is_cpu ? (uint64_t)256 << 20 : (uint64_t)1 << 30;
     const uint64_t cache = limits_largest_cache(place);
@@ -251,14 +258,14 @@ static bool start_read(struct limit *l, cl_program loops, size_t wanted) {
            clSetKernelArg(l->kernel, 4, sizeof turns, &turns) == CL_SUCCESS;
 }
 
-// Operations of a loop of this kind in one turn.
+// Operations of a work-item in one iteration of a loop.
 static double turn_flops(const struct limit *l, limit_kind kind, int loop) {
     const double width = (double)vector_width(facts(l));
     if (kind == LIMIT_BF16) return 64.0 * CHAINS;
     return 2.0 * width * (loop == 0 ? CHAINS : STEPS * tiles[loop - 1].keys * tiles[loop - 1].vectors);
 }
 
-// The limit that is asked for, but for its loop.
+// The limit to create, without its loop.
 struct wanted {
     limit_kind kind;
     cl_program loops;
@@ -288,7 +295,7 @@ static struct limit *create(struct place *place, const struct wanted *wanted, co
     return NULL;
 }
 
-// The faster of two, either of which may be NULL; the other one is destroyed.
+// Return the faster of two, which may be NULL, and destroy the other.
 static struct limit *faster(struct limit *a, struct limit *b) {
     const bool take_a = a && (!b || a->work * b->least_ns >= b->work * a->least_ns);
     limit_destroy(take_a ? b : a);
@@ -320,7 +327,8 @@ void limit_destroy(struct limit *l) {
     free(l);
 }
 
-// Work a nanosecond of the least of some runs; 0: it could not be measured. *disturbed: median by least time.
+// Work per nanosecond in the fastest run; 0: the measurement failed. *disturbed is the median time
+// divided by the minimum.
 static double best_rate(struct place *place, limit_kind kind, cl_program loops, double max_ms,
                         double *disturbed) {
     const measure_settings settings = {.repeat = kind == LIMIT_READ  ? 15
@@ -371,7 +379,7 @@ void limits_measure(struct place *place, double max_ms, struct limits *found) {
 }
 
 double limits_read(struct place *place, size_t bytes, double max_ms) {
-    struct place own = *place; // an error here is not the case's
+    struct place own = *place; // errors here must not appear as the case's errors
     const measure_settings settings = {.repeat = 12, .max_ms = max_ms};
     struct limit *l = limit_create(&own, LIMIT_READ, bytes);
     measure_times times;

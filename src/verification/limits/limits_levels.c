@@ -1,6 +1,7 @@
-// limits_levels.c: see limits.h. Sizes of a CPU's caches are the system's, where it tells them (Linux); else there is the
-// one that OpenCL tells of. On a CPU device each work-item is a core's and reads a piece of its own; elsewhere all of them read
-// one buffer, and each reads in every turn what another one has read before.
+// limits_levels.c: see limits.h. Cache sizes of a CPU come from the system (Linux), otherwise from
+// OpenCL, which reports one cache. On a CPU device each work-item runs on one core and reads a
+// piece of its own. On other devices all work-items read one buffer, and each reads data that
+// others read in the previous pass.
 #include "verification/limits/limits.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "verification/words/words.h"
 #include "verification/device/opencl.h"
 
-// Sums that do not wait for one another hide the additions' latency.
+// Independent sums hide the latency of additions.
 #define SUMS 8
 static const char source[] =
     "#define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)\n"
@@ -30,7 +31,7 @@ static const char source[] =
     "  out[id] = last[0];\n"
     "}\n";
 
-// A buffer that is read over and over, and by how many work-items.
+// A buffer that is read repeatedly, and its work-items.
 struct level_run {
     struct place *place;
     cl_kernel kernel;
@@ -52,7 +53,7 @@ static unsigned vector_width(const clattn_capabilities *c) {
     return !c->is_cpu || hint < 8 ? 4 : hint < 16 ? 8 : 16;
 }
 
-// NULL: the driver's compiler refused it.
+// NULL: the driver's compiler rejected the program.
 static cl_program build(const struct place *place, const clattn_capabilities *c) {
     const unsigned width = vector_width(c);
     const char *text = source;
@@ -95,7 +96,8 @@ static void end(struct level_run *r) {
     if (r->out) clReleaseMemObject(r->out);
 }
 
-// Bytes a nanosecond; 0: it could not be measured. Turns are made more until a run takes 2 ms, where start-up does not count.
+// Bytes per nanosecond; 0: the measurement failed. The number of passes is increased until a run
+// lasts 2 ms, so that start-up is negligible.
 static double rate_of(struct place *place, cl_program program, size_t bytes, double max_ms) {
     struct level_run r = {.place = place};
     const measure_settings settings = {.repeat = 8, .max_ms = max_ms > 0.0 ? max_ms / 4.0 : 0.0};
@@ -117,7 +119,7 @@ static double rate_of(struct place *place, cl_program program, size_t bytes, dou
 struct cache {
     char name[16];
     uint64_t bytes;
-    unsigned sharers; // cores
+    unsigned sharers; // cores that share the cache
 };
 
 #ifdef __linux__
@@ -130,7 +132,7 @@ static bool read_word(int index, const char *name, char word[256]) {
     return ok;
 }
 
-// CPUs of a list such as 0-3,8.
+// The number of CPUs in a list such as 0-3,8.
 static unsigned count_of(const char *list) {
     unsigned count = 0;
     int64_t first, last;
@@ -179,7 +181,7 @@ static int caches_of(const struct place *place, const clattn_capabilities *c, st
     return 1;
 }
 
-// What all cores have of a cache.
+// The capacity of this cache for all cores together.
 static double capacity_of(const struct cache *cache, unsigned cores) {
     const unsigned sharers = cache->sharers > cores ? cores : cache->sharers < 1 ? 1 : cache->sharers;
     return (double)cache->bytes / sharers * cores;
@@ -195,14 +197,16 @@ uint64_t limits_largest_cache(const struct place *place) {
     return (uint64_t)most;
 }
 
-// All cores read half of what they have of a cache, or as much as its inner one cannot hold. 0: it has not that much.
+// The number of bytes to read: half of the cache's capacity, or twice the inner cache's capacity if
+// that is more. 0: the cache is too small for this.
 static double bytes_read(const struct cache *cache, double inner, unsigned cores) {
     const double own = capacity_of(cache, cores), half = own / 2.0;
     const double least = 2.0 * inner;
     return half >= least ? half : own >= 1.5 * least ? least : 0.0;
 }
 
-// Its place among those that were found before, which one that could not be measured this time keeps.
+// The level of this name, appended if new. A level that cannot be measured this time keeps its
+// earlier rate.
 static struct limit_level *level_named(struct limits *found, const struct cache *cache) {
     int i = 0;
     while (i < found->level_count && strcmp(found->levels[i].name, cache->name) != 0) i++;

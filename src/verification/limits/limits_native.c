@@ -1,5 +1,5 @@
-// limits_native.c: see limits.h. The instructions are chosen at run time, so that one build serves
-// all.
+// limits_native.c: see limits.h. The instruction set is selected at run time, so that one build
+// serves all CPUs.
 #include "verification/limits/limits.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -9,23 +9,24 @@
 
 #include "verification/device/measure.h"
 
-// Variables and not an array, which gcc keeps in memory; with values of their own, or they become one.
+// Separate variables, because gcc keeps arrays in memory. They start with different values, so that
+// they are not merged.
 #define CHAINS 12
 #define HALF_CHAINS(DO, mm, a, b, c, d, e, f) DO(a, mm) DO(b, mm) DO(c, mm) DO(d, mm) DO(e, mm) DO(f, mm)
 #define EACH_CHAIN(DO, mm) HALF_CHAINS(DO, mm, 0, 1, 2, 3, 4, 5) HALF_CHAINS(DO, mm, 6, 7, 8, 9, 10, 11)
 
 #define MOST_THREADS 256
-#define TURNS 1000000 // about a millisecond and a half
+#define TURNS 1000000 // about 1.5 ms
 
 typedef struct worker {
     pthread_t thread;
     void *(*run)(void *worker);
     float (*loop)(int turns);
     float result;                         // kept, so that the loop is not removed
-    double instructions, cpu_ns, wall_ns; // ns: of the thread, from its start
+    double instructions, cpu_ns, wall_ns; // times of the thread, from its start
 } worker;
 
-// The loop in one vector width; mm is the prefix of that width's intrinsics.
+// The loop for one vector width. mm is the prefix of that width's intrinsics.
 #define START(k, mm) vector x##k = mm##_set1_ps((float)(turns + k));
 #define STEP(k, mm) x##k = mm##_fmadd_ps(x##k, a, b);
 #define ADD(k, mm) sum = mm##_add_ps(sum, x##k);
@@ -83,7 +84,7 @@ double limits_native_fma_gflops(unsigned threads, double max_ms, double *cores_s
     for (unsigned i = 0; i < count; i++)
         workers[i] = (worker){.run = work, .loop = wide ? loop_avx512 : loop_avx2};
     const uint64_t start = measure_clock_ns();
-    for (int i = 0; i < 50; i++) { // short and many: one of them runs undisturbed
+    for (int i = 0; i < 50; i++) { // many short runs, so that one of them is undisturbed
         if (i && max_ms > 0.0 && (double)(measure_clock_ns() - start) > 1e6 * max_ms) break;
         const double ns = run_ns(workers, count);
         if (ns > 0.0 && (least == 0.0 || ns < least)) least = ns;
@@ -97,7 +98,8 @@ double limits_native_fma_gflops(unsigned threads, double max_ms, double *cores_s
 #define BLOCKS 400
 #define BLOCK "512" // instructions
 
-// Nanoseconds of a chain of multiplications, three cycles each, which tell the clock whatever else the core serves.
+// Nanoseconds of a chain of multiplications of three cycles each. This measures the clock even if
+// the core is shared.
 static double chain_ns(void) {
     const uint64_t start = measure_clock_ns();
     uint64_t x = 3;
@@ -105,7 +107,7 @@ static double chain_ns(void) {
     return (double)(measure_clock_ns() - start);
 }
 
-// The time that as many instructions of five bytes take that do nothing.
+// Nanoseconds of the same number of five-byte instructions without effect.
 static double nothing_ns(void) {
     const uint64_t start = measure_clock_ns();
     for (int i = 0; i < BLOCKS; i++)

@@ -21,7 +21,7 @@ const char *limits_engine_name(limit_engine engine) {
     return engines_of[engine].name;
 }
 
-// Three digits, without an exponent.
+// A name with three digits and no exponent.
 static void name_reading(double bytes, const char *level, char name[64]) {
     const bool large = bytes >= 1e5;
     const double shown = bytes / (large ? 1e6 : 1e3);
@@ -34,7 +34,7 @@ static bool is_float(clattn_type type) {
 }
 
 limit_engine limits_engine(const char *kernel, bool matrix_instructions, clattn_type q, clattn_type kv) {
-    // A plan of a projection has no word for its instructions: its types say what it takes where there is such an engine.
+    // A projection's plan does not name its instructions. Its types determine the engine.
     const bool projects = !strncmp(kernel, "linear_", 7), floats = is_float(kv);
     const bool has = matrix_instructions || projects;
     if (strstr(kernel, "_fragments")) return has ? LIMIT_ENGINE_OTHER : LIMIT_ENGINE_FMA;
@@ -58,7 +58,7 @@ void limits_take_engines(const clattn_engine *engines, size_t count, unsigned un
         if (share * rates[e] > found->engine_gflops[e]) found->engine_gflops[e] = share * rates[e];
 }
 
-// The peak of a case's engine; *engine becomes float32 FMA where the engine's own is not known.
+// The peak of a case's engine. *engine becomes float32 FMA if the engine's own peak is unknown.
 static double peak_of(const struct limits *found, limit_engine *engine) {
     const double own = found->engine_gflops[*engine];
     if (*engine != LIMIT_ENGINE_FMA && own > 0.0) return own;
@@ -66,7 +66,8 @@ static double peak_of(const struct limits *found, limit_engine *engine) {
     return found->fma_gflops;
 }
 
-// The fastest rate that was seen of so many bytes or more, which no smaller number of bytes is slower than; *level is where they fit.
+// The fastest measured rate of reading this many bytes or more, because fewer bytes cannot be
+// slower. *level is the level that they fit.
 static double read_rate(const struct limits *found, const struct limit_demand *d, const char **level) {
     double rate = found->read_gbytes_per_s;
     *level = "memory";
@@ -117,9 +118,12 @@ static void add(char text[LIMIT_LINE], const char *format, ...) {
     va_end(list);
 }
 
-// FMA alone is at least as fast as FMA with loads, and an inner cache as an outer one, but for noise. Loads cost less than half, and a
-// loop in C does as much as OpenCL. Memory is read at more than this part of the last cache's rate, and a byte takes as long as fewer
-// operations than these: 15 to 80 on CPUs and GPUs.
+// Limits contradict each other if one of these bounds is broken:
+//    NOISE               FMA reaches at least this share of FMA with loads, and an inner cache at
+//                        least this share of an outer one
+//    ALIKE               FMA with loads, and a loop in C, reach at least this share of FMA
+//    SLOWEST_MEMORY      the last cache is at most this many times faster than memory
+//    MOST_FLOPS_A_BYTE   most FMA operations per byte read from memory; usually 15 to 80
 #define NOISE 0.75
 #define ALIKE 0.5
 #define SLOWEST_MEMORY 30.0
@@ -134,7 +138,7 @@ static void compare_products(const struct limits *found, char text[LIMIT_LINE]) 
         add(text, "FMA by a loop in C %.1f GFLOP/s beside %.1f by OpenCL; ", native, fma);
 }
 
-// What is nearer to the cores is no slower.
+// A level nearer to the cores must not be slower.
 static void compare_reading(const struct limits *found, char text[LIMIT_LINE]) {
     const double memory = found->read_gbytes_per_s, fma = found->fma_gflops;
     double outer = memory;
@@ -170,9 +174,10 @@ const char *limits_contradiction(const struct limits *found, char text[LIMIT_LIN
     return text;
 }
 
-#define CONTENDED 1.15       // median by least time of a loop that nobody disturbs is a few percent above 1
-#define LEAST_SHARE 0.8      // of the cores' time; starting threads takes some
-#define FEW_INSTRUCTIONS 3.5 // a cycle: a core that serves one thread takes four or more
+// Median time divided by minimum time; an undisturbed loop is a few percent above 1.
+#define CONTENDED 1.15
+#define LEAST_SHARE 0.8      // of the cores' time; below 1 because of starting threads
+#define FEW_INSTRUCTIONS 3.5 // per cycle; a core that runs one thread executes four or more
 
 const char *limits_contended(const struct limits *found, char text[LIMIT_LINE]) {
     if (*limits_contradiction(found, text)) return text;

@@ -30,7 +30,7 @@ double model_pairs(const clattn_score *s, int64_t batch, int64_t n_q, int64_t n_
     return pairs;
 }
 
-// Elements of the weight matrices that are applied to x, and to the key side.
+// Elements of the weight matrices applied to each row of x.
 static double row_weights(const struct test_case *t) {
     return (double)t->heads *
            ((double)t->width * (double)t->head_dim + (double)t->width_out * (double)t->head_dim_v);
@@ -50,7 +50,7 @@ double model_flops(const struct test_case *t) {
     const double gate = (double)case_gate_rows(t) * (double)t->width;
     const double projections =
         2.0 * b * ((double)t->n_q * (row_weights(t) + gate) + (double)t->n_kv * key_weights(t));
-    // Of gradients five products in place of two: those of forward once more, and dq, dk and dv.
+    // Gradients have five products instead of two: forward's again, and dq, dk and dv.
     if (t->op == CASE_BACKWARD) return 2.5 * attention;
     return t->op == CASE_LAYER ? attention + projections : attention;
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// SplitMix64: every seed is a good one.  Source: Steele, Lea and Flood 2014.
+// SplitMix64, which accepts every seed. Source: Steele, Lea and Flood 2014.
 double random_uniform(struct random *random, double low, double high) {
     uint64_t z = random->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -12,7 +12,8 @@ double random_uniform(struct random *random, double low, double high) {
     return low + (high - low) * ((double)(z >> 11) / 9007199254740992.0);
 }
 
-// One of the ten bijections of Salmon et al. 2011, section 3.3: (L0, R0, L1, R1) with two 32 x 32 -> 64 bit products.
+// One of the ten bijections of Salmon et al. 2011, section 3.3: (L0, R0, L1, R1) with two 32 x 32
+// -> 64 bit products.
 static void philox_round(uint32_t x[4], const uint32_t key[2]) {
     const uint64_t first = (uint64_t)x[0] * UINT64_C(0xD2511F53),
                    second = (uint64_t)x[2] * UINT64_C(0xCD9E8D57);
@@ -24,7 +25,8 @@ static void philox_round(uint32_t x[4], const uint32_t key[2]) {
 void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4]) {
     for (int n = 0; n < 4; n++) words[n] = counter[n];
     for (uint32_t round = 0; round < 10; round++) {
-        // The key of each round is one Weyl step further: the golden ratio, and the square root of 3 less 1.
+        // Each round's key is one Weyl step further: the golden ratio, and the square root of 3
+        // minus 1.
         const uint32_t now[2] = {key[0] + round * 0x9E3779B9u, key[1] + round * 0xBB67AE85u};
         philox_round(words, now);
     }

@@ -1,6 +1,6 @@
-// reference.c: attention and merge in double precision, one row at a time. Leaves out rotary embedding,
-// linear and layer (reference_layer.c). Called by the case runner and by suites that need a figure of their
-// own.
+// reference.c: attention and merge in double precision, one row at a time. reference_rope.c has
+// RoPE, reference_layer.c linear and layer. Used by the case runner and by suites that compute
+// their own expected values.
 #include "verification/reference/reference.h"
 
 #include "verification/device/allocate.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The last head's keys, rotated back and after rotary embedding, and room for a row of q.
+// The keys of the last head, with the Hadamard transform undone and RoPE applied, and room for a
+// row of q.
 struct turned_keys {
     int64_t head;
     double *k, *q;
@@ -93,7 +94,7 @@ bool reference_sees(const struct reference *r, const struct reference_row *at, i
 }
 
 double reference_dot(const double *a, const double *b, int64_t n) {
-    double sum[4] = {0.0, 0.0, 0.0, 0.0}; // four chains, since one waits for each addition
+    double sum[4] = {0.0, 0.0, 0.0, 0.0}; // four chains hide the latency of additions
     int64_t i = 0;
     for (; i + 4 <= n; i += 4)
         for (int k = 0; k < 4; k++) sum[k] += a[i + k] * b[i + k];
@@ -101,7 +102,7 @@ double reference_dot(const double *a, const double *b, int64_t n) {
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-// Where a row of q (of: 0) or of k (1) stands.
+// The position of a row of q (of = 0) or k (of = 1).
 struct turned_row {
     int of;
     int64_t b, n, counted;
@@ -111,12 +112,12 @@ static bool has_rope(const struct reference *r) {
     return r->rope != NULL && r->rope->layout != CLATTN_ROPE_NONE;
 }
 
-// Whether keys are other numbers than those that are stored.
+// True if the keys in the product differ from the stored keys.
 static bool changes(const struct reference *r) {
     return has_rope(r) || r->rotation[0] != 0;
 }
 
-// A plain computation stores q, and what it turned, once more, as it is multiplied: in the basis of the stored keys.
+// A plain computation rounds q and RoPE'd rows once more, in the basis of the stored keys.
 static void round_stored(const struct reference *r, double *row) {
     if (r->plain == CLATTN_TYPE_F32) return;
     reference_rotate(row, r->head_dim, r->rotation[0]);
@@ -124,7 +125,7 @@ static void round_stored(const struct reference *r, double *row) {
     reference_rotate(row, r->head_dim, r->rotation[0]);
 }
 
-// A row of q or k turned to its position in `copy`.
+// Copy a row of q or k and apply RoPE at its position.
 static void turned(const struct reference *r, const double *row, const struct turned_row *at, double *copy) {
     const double *given = r->positions[at->of],
                  counted = has_rope(r) ? (double)(r->rope->position + at->counted) : 0;
@@ -137,7 +138,7 @@ static void turned(const struct reference *r, const double *row, const struct tu
     if (changes(r)) round_stored(r, copy);
 }
 
-// The keys of one head, turned once for all rows that follow one another and share them.
+// The keys of one head with RoPE applied, computed once for consecutive rows that share the head.
 static const double *turned_keys(const struct reference *r, int64_t head, struct turned_keys *kept) {
     const int64_t b = head / r->kv_heads, h = head % r->kv_heads;
     if (!changes(r)) return NULL;
@@ -190,7 +191,8 @@ static void mask_scores(const struct reference *r, const struct reference_row *a
     }
 }
 
-// Scores to probabilities in place; returns the log-sum-exp. A row that sees nothing gets zeros.
+// Convert scores to probabilities in place, and return the log-sum-exp. A row without visible keys
+// becomes zeros.
 static double softmax(const struct reference *r, const struct reference_row *at, double *s) {
     double none = -(double)INFINITY, m = none, l = 0;
     if (r->score->sinks != NULL) m = (double)r->score->sinks[at->h];
@@ -206,7 +208,7 @@ static void keep(const struct reference *r, const struct reference_row *at, doub
     memcpy(tap + at->at * r->n_kv, s, (size_t)r->n_kv * sizeof *s);
 }
 
-// A tap before the mask may hold anything for keys past the length.
+// A tap before the mask may contain anything for keys past the length.
 static void keep_early(const struct reference *r, const struct reference_row *at, double *tap,
                        const double *s) {
     keep(r, at, tap, s);
@@ -218,7 +220,7 @@ double reference_dropout(const struct reference *r, const struct reference_row *
     return philox_factor(r->score->dropout, r->score->dropout_seed, at->b, at->h, at->i, j);
 }
 
-// Selection, not multiplication: a value whose key is hidden is not even read. One that is dropped is multiplied by 0.
+// Values of hidden keys are skipped, not multiplied by 0. A dropped value is multiplied by 0.
 static void weigh_values(const struct reference *r, const struct reference_row *at, const double *s,
                          const double *p, double *out) {
     for (int64_t d = 0; d < r->head_dim_v; d++) out[d] = 0;
@@ -229,7 +231,7 @@ static void weigh_values(const struct reference *r, const struct reference_row *
         if (s[j] == -(double)INFINITY) continue;
         for (int64_t d = 0; d < r->head_dim_v; d++) out[d] += weight * v[d];
     }
-    // Stored once, and where values are rotated once more behind the rotation back.
+    // Round once, and again if the values' Hadamard transform is undone after rounding.
     for (int turn = 0; turn < (r->rotation[1] != 0 ? 2 : 1); turn++) {
         if (turn) reference_rotate(out, r->head_dim_v, r->rotation[1]);
         for (int64_t d = 0; r->plain != CLATTN_TYPE_F32 && d < r->head_dim_v; d++)

@@ -1,5 +1,5 @@
-// reference_backward.c: see reference_backward.h. One row after the other: each pair of it and a key that it sees adds to all
-// gradients. What is hidden is passed over and never multiplied.
+// reference_backward.c: see reference_backward.h. Rows are processed one by one: each pair of a row
+// and a visible key adds to all gradients. Hidden pairs are skipped, not multiplied by 0.
 #include "verification/reference/reference_backward.h"
 
 #include "verification/reference/storage.h"
@@ -12,14 +12,14 @@ struct backward {
     const struct reference_backward *problem;
     const struct reference *r;
     struct reference_gradients to;
-    double *q, *k;      // the row of q and the keys of a head, turned
+    double *q, *k;      // the row of q and the keys of a head, with RoPE applied
     int64_t turned;     // the head whose keys are in k
-    const double *dout; // of the row, as all that follows
+    const double *dout; // of the row, like the fields below
     double lse, delta, delta_size;
 };
 
-// One pair of a row and a key that it sees. `p` is what becomes of its weight by dropout, `dot` that of the turned rows; sizes are
-// those of struct reference_gradients.
+// One pair of a row and a visible key. `p` is its weight after dropout, `dot` the product of the
+// RoPE'd rows. Sizes are explained at struct reference_gradients.
 struct pair {
     double p, ds, dt, dot;
     double p_size, ds_size, dt_size, dot_size;
@@ -33,7 +33,7 @@ static double kept(const struct reference *r, double x) {
     return r->plain == CLATTN_TYPE_F32 ? x : storage_round(r->plain, x);
 }
 
-// Positions of row n of q (of: 0) or k (1).
+// The positions of row n of q (of = 0) or k (of = 1).
 static void place_of(const struct reference *r, int of, int64_t b, int64_t n, double position[3]) {
     const int64_t rows = of == 0 ? r->n_q : r->n_kv, shift = of == 0 ? reference_shift(r, b) : 0;
     const double *given = r->positions[of];
@@ -52,7 +52,7 @@ static void turn(const struct reference *r, int of, int64_t b, int64_t n, double
     for (int64_t d = 0; d < r->head_dim; d++) row[d] = kept(r, row[d]);
 }
 
-// The transpose of a turn: by the negative angle, with the same amplitude.
+// Apply the transpose of RoPE: rotate by the negative angle, with the same amplitude.
 static void turn_back(const struct reference *r, int of, int64_t b, int64_t n, double *row) {
     double position[3];
     place_of(r, of, b, n, position);
@@ -60,11 +60,11 @@ static void turn_back(const struct reference *r, int of, int64_t b, int64_t n, d
     reference_rope(r->rope, row, r->head_dim, position);
 }
 
-// Of a pair of numbers that is turned each may get the errors of both.
+// Propagate sizes through RoPE: each number of a pair may have the errors of both.
 static void turn_size(const struct reference *r, double *size) {
     const int64_t width = r->rope->rotary_dim != 0 ? r->rope->rotary_dim : r->head_dim, half = width / 2;
     const bool halves = r->rope->layout == CLATTN_ROPE_HALF;
-    reference_rope(r->rope, size, r->head_dim, (const double[3]){0, 0, 0}); // the amplitude alone
+    reference_rope(r->rope, size, r->head_dim, (const double[3]){0, 0, 0}); // only the amplitude
     for (int64_t d = 0; d < half; d++) {
         double *x = size + (halves ? d : 2 * d), *y = size + (halves ? d + half : 2 * d + 1);
         *x = *y = *x + *y;
@@ -85,7 +85,7 @@ static int64_t kv_head(const struct reference *r, const struct reference_row *at
     return at->h / (r->heads / r->kv_heads);
 }
 
-// Where the bias of a pair stands.
+// The index of a pair's bias.
 static int64_t bias_of(const struct reference *r, const struct reference_row *at, int64_t j) {
     return at->b * r->bias_stride[0] + at->h * r->bias_stride[1] + at->i * r->bias_stride[2] +
            j * r->bias_stride[3];
@@ -103,7 +103,7 @@ static void turn_keys(struct backward *w, const struct reference_row *at) {
     w->turned = head;
 }
 
-// What the row has for all its keys. False: it has no gradient.
+// Compute the values that a row has for all its keys. False: the row has no gradient.
 static bool begin_row(struct backward *w, const struct reference_row *at) {
     const struct reference *r = w->r;
     const int64_t row = (at->b * r->heads + at->h) * r->n_q + at->i, dv = r->head_dim_v;
@@ -121,8 +121,8 @@ static bool begin_row(struct backward *w, const struct reference_row *at) {
     return true;
 }
 
-// The gradients of a pair whose score is s: an exponential makes of its error a relative one, and the derivative of tanh has a
-// rounding of its own.
+// The gradients of a pair with score s. The exponential converts the score's error to a relative
+// error, and the derivative of tanh adds its own rounding.
 static void weigh_pair(const struct backward *w, const struct reference_row *at, int64_t j, double s,
                        double s_size, double capped, struct pair *pair) {
     const struct reference *r = w->r;
@@ -137,7 +137,7 @@ static void weigh_pair(const struct backward *w, const struct reference_row *at,
     pair->p = kept(r, pair->p), pair->ds = kept(r, pair->ds), pair->dt = kept(r, pair->dt);
 }
 
-// False: the row does not see the key.
+// Compute a pair. False: the row does not see the key.
 static bool make_pair(const struct backward *w, const struct reference_row *at, int64_t j,
                       struct pair *pair) {
     const struct reference *r = w->r;
@@ -161,14 +161,14 @@ static void add(const struct backward *w, int gradient, int64_t n, double x, dou
     if (w->to.size[gradient] != NULL) w->to.size[gradient][n] += fabs(size);
 }
 
-// x[width] times a factor, to a row of the result.
+// Add x[width] times a factor to a row of the result.
 static void add_row(const struct backward *w, int gradient, int64_t row, const double *x, double factor,
                     double size) {
     const int64_t width = gradient == GRADIENT_V ? w->r->head_dim_v : w->r->head_dim;
     for (int64_t d = 0; d < width; d++) add(w, gradient, row * width + d, factor * x[d], size * x[d]);
 }
 
-// To row n of dk and dv.
+// Add to row n of dk and dv.
 static void add_key(const struct backward *w, const struct reference_row *at, int64_t n,
                     const struct pair *pair) {
     const double scale = reference_scale(w->r, at->h);
@@ -194,7 +194,7 @@ static void add_sink(const struct backward *w, const struct reference_row *at) {
         p * (w->delta_size + fabs(w->delta) * (fabs(sink) + fabs(w->lse))));
 }
 
-// Row `number`, whose dq is row n of the result; of the whole problem with all else that it adds to.
+// Process row `number`; its dq is row n of the result. `whole`: also add to all other gradients.
 static void run_row(struct backward *w, int64_t number, int64_t n, bool whole) {
     const struct reference *r = w->r;
     const struct reference_row at = reference_row_of(r, number);
@@ -211,7 +211,7 @@ static void run_row(struct backward *w, int64_t number, int64_t n, bool whole) {
     }
 }
 
-// What a row adds to those keys that are asked for.
+// Add a row's share to the requested keys.
 static void run_keys(struct backward *w, int64_t number) {
     const struct reference_backward *problem = w->problem;
     const struct reference *r = w->r;
@@ -227,7 +227,7 @@ static void run_keys(struct backward *w, int64_t number) {
     }
 }
 
-// Stored, turned back, and stored again.
+// Round, undo RoPE, and round again.
 static void finish(const struct backward *w, int gradient, const int64_t *rows, int64_t count) {
     const struct reference *r = w->r;
     const bool of_keys = gradient != GRADIENT_Q;

@@ -1,6 +1,6 @@
-// reference_backward.h: the gradients of an attention call in double precision and plain loops, by the formulas of
-// clattn/backward.h, with every option that has one. Leaves out expressions: what a case says by them is an option here. Used by
-// the judgement of cases and by suites.
+// reference_backward.h: the gradients of an attention call in double precision with plain loops, by
+// the formulas of clattn/backward.h. Supports every option with a gradient; expressions are
+// replaced by equal options. Used by the verdict of cases and by suites.
 #ifndef CLATTN_EVIDENCE_REFERENCE_REFERENCE_BACKWARD_H
 #define CLATTN_EVIDENCE_REFERENCE_REFERENCE_BACKWARD_H
 
@@ -18,26 +18,27 @@ enum {
 };
 
 struct reference_backward {
-    // The call without past rows and pages. Its `rows` are those of dq, one behind the other. With `plain` set, turned q and k, p and
-    // the gradient of a score round where an unfused computation in that type stores them, and dq, dk and dv as it stores those.
+    // The call, without past rows and pages. Its `rows` are those of dq. With `plain`, an unfused
+    // computation in that type is modelled: it rounds RoPE'd q and k, p, the scores' gradients, and
+    // dq, dk and dv.
     struct reference forward;
-    const int64_t *keys; // of dk and dv: numbers of [B, Hkv, Nkv]; NULL: all, in order
+    const int64_t *keys; // rows of dk and dv as indices of [B, Hkv, Nkv]; NULL: all, in order
     int64_t key_count;
-    const double *out, *lse;   // of all rows [B, H, Nq, Dv] and [B, H, Nq]: what the forward call wrote
+    const double *out, *lse;   // forward's results for all rows, [B, H, Nq, Dv] and [B, H, Nq]
     const double *dout, *dlse; // of the same shapes; NULL: 0. dout repeats with forward.period
 };
 
-// Dense results; each may be NULL. dbias has an element where the bias has one. `size` of a result is by what its rounding is
-// measured: the sum of the absolute values of all that is added, each multiplied by how much what it is made of magnifies a
-// relative error.
+// Dense results; each may be NULL. dbias has the bias's shape. `size` is the scale of an element's
+// rounding error: the sum of the absolute values of all added terms, each multiplied by the factor
+// by which it magnifies relative errors.
 struct reference_gradients {
     double *x[GRADIENTS], *size[GRADIENTS];
 };
 
-// Results are overwritten; of some rows and keys alone dq, dk and dv.
+// Overwrite the results. With `rows` and `keys`, only dq, dk and dv are computed.
 void reference_backward(const struct reference_backward *problem, const struct reference_gradients *to);
 
-// Elements of a gradient of the whole problem.
+// The number of elements of a gradient of the whole problem.
 int64_t reference_gradient_count(const struct reference *forward, int gradient);
 
 #endif

@@ -1,4 +1,4 @@
-// reference_layer.c: linear and the whole layer in double precision. Leaves out attention itself (reference.c).
+// reference_layer.c: linear and the whole layer in double precision. reference.c has attention.
 #include "verification/reference/reference.h"
 
 #include "verification/reference/storage.h"
@@ -44,7 +44,7 @@ static double *rehead(const struct reheading *r, const double *from) {
     return to;
 }
 
-// One projection of x into heads [B, heads, N, size].
+// Project x to heads [B, heads, N, size].
 static double *project(const struct reference_linear *linear, const struct reheading *shape) {
     double *rows = reference_alloc(linear->rows * linear->out);
     reference_linear(linear, rows);
@@ -64,7 +64,7 @@ static double *project_kv(const struct reference_layer *l, const double *w, cons
     return project(&linear, &shape);
 }
 
-// Heads [B, heads, N, D] by the root of the mean square of each, or of all heads of a row.
+// Divide heads [B, heads, N, D] by the root mean square of each head, or of all heads of a row.
 static void normalise(const struct reference_layer *l, double *heads, int64_t count, int64_t n,
                       const double *w) {
     const struct reference *a = &l->attention;
@@ -86,7 +86,7 @@ static void normalise(const struct reference_layer *l, double *heads, int64_t co
     }
 }
 
-// Rows [B * Nq, H * Dv] by the sigmoid of their gates.
+// Multiply rows [B * Nq, H * Dv] by the sigmoid of their gates.
 static void apply_gate(const struct reference_layer *l, double *rows) {
     const struct reference *a = &l->attention;
     const int64_t width = a->heads * a->head_dim_v;
@@ -105,7 +105,7 @@ static void apply_gate(const struct reference_layer *l, double *rows) {
     free(gates);
 }
 
-// A row past its query length may hold anything after the output projection.
+// Rows past their query length may contain anything after the output projection.
 static void forget_rows(const struct reference_layer *l, double *out) {
     const struct reference *a = &l->attention;
     for (int64_t row = 0; a->score->q_lengths != NULL && row < a->batch * a->n_q; row++) {
@@ -152,8 +152,9 @@ static void whole_layer(const struct reference_layer *l, const struct reference_
     free(rows);
 }
 
-// Row `row` of [B, Nq], one head: q (Wk y)^T = (q Wk) y^T and p (y Wv^T) = (p y) Wv^T, so that K and V are never
-// projected, and a row costs a few products with y. `scratch` holds q, q Wk, p y, the scores and the weights.
+// Compute one head of row `row` of [B, Nq]. K and V are never projected, because
+//    q (Wk y)^T = (q Wk) y^T and p (y Wv^T) = (p y) Wv^T.
+// A row then costs a few products with y. `scratch` holds q, q Wk, p y, the scores and the weights.
 static void layer_head(const struct reference_layer *l, const struct reference_row *at, double *scratch,
                        double *out) {
     const struct reference *a = &l->attention;
@@ -227,7 +228,7 @@ double reference_activation(double x, clattn_activation how) {
         return x / (1 + exp(-x));
     case CLATTN_ACTIVATION_GELU:
         return 0.5 * x * erfc(-x * sqrt(0.5));
-    case CLATTN_ACTIVATION_GELU_TANH: // 1 + tanh(y) without its cancellation
+    case CLATTN_ACTIVATION_GELU_TANH: // 1 + tanh(y) without cancellation
         return x / (1 + exp(-2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case CLATTN_ACTIVATION_GELU_QUICK:
         return x / (1 + exp(-1.702 * x));

@@ -1,5 +1,5 @@
-// reference_rope.c: rotary embedding in double precision: the turn of one row, and the frequencies of each scaling; and a row's rotation by
-// the Hadamard matrix.
+// reference_rope.c: RoPE of one row in double precision, the frequencies of each scaling, and the
+// Hadamard transform of a row.
 #include "verification/reference/reference.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ static double given(double x, double otherwise) {
     return x != 0 ? x : otherwise;
 }
 
-// By wavelengths, as Llama 3.1's code has it.
+// Scaled by wavelength, as in Llama 3.1's code.
 static double llama3_frequency(const clattn_rope *rope, double frequency) {
     const double wavelength = 2 * acos(-1.0) / frequency, low = given(rope->low_factor, 1),
                  high = given(rope->high_factor, 4);
@@ -18,7 +18,7 @@ static double llama3_frequency(const clattn_rope *rope, double frequency) {
     return (1 - smooth) * frequency / rope->factor + smooth * frequency;
 }
 
-// By the dimensions between which it interpolates, as the paper's code has it.
+// Interpolated between two dimensions, as in the paper's code.
 static double yarn_frequency(const clattn_rope *rope, double base, double width, double d) {
     const double pi2 = 2 * acos(-1.0), frequency = pow(base, -2 * d / width);
     double low = width * log(rope->original_length / (given(rope->beta_fast, 32) * pi2)) / (2 * log(base)),
@@ -58,8 +58,8 @@ bool reference_has_sections(const clattn_rope *rope) {
     return rope->sections[0] != 0 || rope->sections[1] != 0 || rope->sections[2] != 0;
 }
 
-// The one of three positions that pair d turns by, as Transformers' two ways have it: slices that follow one another, or every
-// third pair taken over from the first axis.
+// The axis of positions that pair d uses, as in Transformers' two ways: consecutive slices, or
+// every third pair from axes 1 and 2.
 static int axis_of(const clattn_rope *rope, int64_t d) {
     int64_t end = 0;
     if (!reference_has_sections(rope)) return 0;

@@ -1,6 +1,5 @@
-// storage.c: f32, f16, bf16 and bool elements on the host. Rounding goes from double straight to the type, so
-// there is no double rounding. Leaves out everything about buffers (guarded.c). Called by the reference and
-// the cases.
+// storage.c: elements of storage types in host memory. Rounding goes directly from double to the
+// type, so that no value is rounded twice. Used by the reference and the cases.
 #include "verification/reference/storage.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static double round_to(double x, int bits, int min_exponent, double largest) {
     return fabs(y) > largest ? copysign((double)INFINITY, x) : y;
 }
 
-// OFP8 1.0: e4m3 has no infinity, and its largest number has all bits of the exponent.
+// OFP8 1.0: e4m3 has no infinity, and its largest number has all exponent bits set.
 static double f8_round(clattn_type type, double x) {
     return type == CLATTN_TYPE_F8E4M3 ? round_to(x, 3, -6, 448.0) : round_to(x, 2, -14, 57344.0);
 }
@@ -94,8 +93,8 @@ double storage_scaled(clattn_type type, bool zeros, double x, struct storage_sca
 }
 
 double storage_round(clattn_type type, double x) {
-    if (CLATTN_TYPE_IS_SCALED(type)) return x;   // the scale of its row decides: case_kv.c
-    if (clattn_type_numbers(type) > 1) return x; // that of its block: storage_round_blocks
+    if (CLATTN_TYPE_IS_SCALED(type)) return x;   // its row's scale decides: case_kv.c
+    if (clattn_type_numbers(type) > 1) return x; // its block's scale decides: storage_round_blocks
     if (type == CLATTN_TYPE_I32) return nearbyint(x);
     if (type == CLATTN_TYPE_F16) return round_to(x, 10, -14, 65504.0);
     if (type == CLATTN_TYPE_BF16) return round_to(x, 7, -126, ldexp(255.0, 120));
@@ -153,7 +152,8 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
     } else if (CLATTN_TYPE_IS_SCALED(type)) {
         ((uint8_t *)base)[index] = f8_bits(type, x);
     } else if (type == CLATTN_TYPE_I32) {
-        ((int32_t *)base)[index] = isnan(x) ? INT32_MIN : (int32_t)x; // there is no NaN around inputs
+        // i32 has no NaN for the guard zones of inputs
+        ((int32_t *)base)[index] = isnan(x) ? INT32_MIN : (int32_t)x;
     } else if (type == CLATTN_TYPE_F32) {
         ((float *)base)[index] = (float)x;
     } else if (type == CLATTN_TYPE_F16) {
@@ -168,8 +168,9 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
 
 #define BLOCK 32
 
-// d and m of what a block's bytes become: d * n + m, n from `least` on; and by what numbers are multiplied, less what is `zero`, before
-// they are rounded, as ggml does: by d before it is a float16.
+// A block's scale. A stored integer n means d * n + m. As in ggml, a number x is stored as
+//    n = (x - zero) * by, rounded and limited to [least, most]
+// and `by` is 1 / d before d is rounded to float16.
 typedef struct block_scale {
     double d, m, by, zero;
     int least, most;
@@ -178,7 +179,7 @@ typedef struct block_scale {
 static block_scale scale_of(clattn_type type, const double *x) {
     double low = x[0], high = x[0], d;
     for (int n = 1; n < BLOCK; n++) low = fmin(low, x[n]), high = fmax(high, x[n]);
-    const double far = high >= -low ? high : low; // the number of the largest size
+    const double far = high >= -low ? high : low; // the number with the largest absolute value
     block_scale s = {.least = type == CLATTN_TYPE_Q8_0 ? -127 : type == CLATTN_TYPE_Q4_0 ? -8 : 0};
     for (int n = 0; n < BLOCK; n++)
         if (!isfinite(x[n])) return (block_scale){.d = (double)NAN, .m = (double)NAN};
@@ -199,7 +200,7 @@ static int number_of(const block_scale *s, double x) {
 }
 
 void storage_round_blocks(clattn_type type, double *values, int64_t count) {
-    if (is_nibbles(type)) return; // no blocks
+    if (is_nibbles(type)) return; // has no blocks
     for (double *x = values; x < values + count; x += BLOCK) {
         const block_scale s = scale_of(type, x);
         for (int n = 0; n < BLOCK; n++) x[n] = s.d * number_of(&s, x[n]) + s.m;
@@ -256,12 +257,12 @@ void storage_load_numbers(clattn_type type, const void *base, int64_t index, dou
 void storage_poison(clattn_type type, void *base, int64_t count) {
     if (clattn_type_numbers(type) > 1)
         memset(base, is_nibbles(type) ? 0x88 : 0xff,
-               (size_t)count * clattn_type_size(type)); // 0xff: scales of NaN
+               (size_t)count * clattn_type_size(type)); // 0xff: the block's scale is NaN
     for (int64_t n = 0; n < count && clattn_type_numbers(type) == 1; n++) {
         if (type == CLATTN_TYPE_F32 || type == CLATTN_TYPE_I32) {
             ((uint32_t *)base)[n] = POISON_F32;
         } else if (type == CLATTN_TYPE_I8) {
-            ((int8_t *)base)[n] = INT8_MIN; // there is no NaN; no row holds it
+            ((int8_t *)base)[n] = INT8_MIN; // i8 has no NaN, and no row contains this number
         } else if (CLATTN_TYPE_IS_SCALED(type)) {
             ((uint8_t *)base)[n] = 0x7f; // a NaN
         } else if (type == CLATTN_TYPE_BOOL) {
@@ -280,7 +281,7 @@ double storage_roundoff(clattn_type type) {
 }
 
 clattn_type storage_coarser(clattn_type a, clattn_type b) {
-    // The numbers of a row, or of a block, are what its scale says, exactly.
+    // Scaled types and block types are exact, given their scales.
     if (storage_roundoff(a) == 0.0 || storage_roundoff(b) == 0.0) return storage_roundoff(a) == 0.0 ? b : a;
     return a > b ? a : b;
 }

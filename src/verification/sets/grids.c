@@ -6,7 +6,8 @@
 #include "verification/device/allocate.h"
 
 const struct grid grids[] = {
-    // FlashAttention from 32 to 256, ggml's others, and the latent head of DeepSeek's models.
+    // FlashAttention's sizes from 32 to 256, ggml's other sizes, and the latent head of DeepSeek's
+    // models.
     {"head sizes",
      {{"attend-f32", "attend-f16", "attend-bf16"},
       {"d32", "d40", "d59", "d64", "d72", "d80", "d96", "d111", "d128", "d160", "d192", "d224", "d256",
@@ -30,13 +31,14 @@ const struct grid grids[] = {
        "window33:13"},
       {"n1-nkv199", "n19-nkv99", "n99-nkv99", "n37-nkv577", "n1-nkv1999"},
       {"h2-d64-full-bottomright-lse", "h2-d64-causal-lse"}}},
-    // Queries multiplied by the cap, as FlashAttention does, so that scores reach it: the scale says it.
+    // The scale multiplies queries by the cap, as FlashAttention's tests do, so that scores reach
+    // the cap.
     {"softcap",
      {{"attend-f32", "attend-f16", "attend-bf16"},
       {"softcap10-scale1.25", "softcap30-scale3.75", "softcap50-scale6.25", "softcap30-scale0.125"},
       {"n1-nkv81", "n81-nkv81", "n127-nkv513"},
       {"h2-d64-full-lse", "h2-d64-causal-window33:0-lse"}}},
-    // One key is seen, at a score of -5e5, -5e3 or 5e5: its weight is 1, however far from 0 the score is.
+    // One visible key with a score of -5e5, -5e3 or 5e5: its weight must be exactly 1.
     {"one visible key",
      {{"attend-f32", "attend-f16", "attend-bf16"},
       {"scale0.0078125-hugeneg", "scale7.8125em05-hugeneg", "scale0.0078125-huge"},

@@ -1,12 +1,13 @@
-// grids.h: the grids of sizes and options that the tests of other attention libraries go through, as cases: FlashAttention's
-// (tests/test_flash_attn.py), FlashInfer's (tests of sliding windows and of capped logits) and ggml's (test-backend-ops,
-// FLASH_ATTN_EXT). Leaves out what those leave to lists of pages, to training and to other storage. Run by test_grids.c.
+// grids.h: the grids of sizes and options in other attention libraries' tests, as cases:
+// FlashAttention's (tests/test_flash_attn.py), FlashInfer's (sliding windows and capped logits) and
+// ggml's (test-backend-ops, FLASH_ATTN_EXT). Their tests of page lists, training and other storage
+// are not included. Run by test_grids.c.
 #ifndef CLATTN_EVIDENCE_SETS_GRIDS_H
 #define CLATTN_EVIDENCE_SETS_GRIDS_H
 
 #include "verification/case/case.h"
 
-// A product of axes, each a list of tokens of a case's name.
+// A product of axes. Each axis is a list of tokens of a case's name.
 #define GRID_MOST_AXES 5
 #define GRID_MOST_LEVELS 16
 struct grid {
@@ -17,7 +18,7 @@ extern const struct grid grids[];
 extern const int grid_count;
 
 int grid_cases(int grid);
-// Case n of a grid, complete; no longer than `grid_cases`.
+// Case n of a grid, complete; n is less than grid_cases(grid).
 struct test_case grid_case(int grid, int n);
 
 #endif

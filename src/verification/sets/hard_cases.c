@@ -55,14 +55,14 @@ const struct hard_case hard_cases[] = {
     {"masked-scores", "attend-f32-b1-h2-n16-nkv33-d64-causal-lse-scoresmasked"},
     {"mixed-types", "attend-f32-b1-h2-n16-nkv33-d32-full-kvbf16-lse"},
 
-// Each host array with numbers of its seed, in float32 and in bfloat16 with grouped heads.
+// Each host array with numbers from the seed, in float32, and in bfloat16 with grouped heads.
 #define HOST(name, key, of_heads, per, low, high, field, option, help)                                       \
     {"any-" key, "attend-f32-b3-h4-n16-nkv33-d64-full-lse-" key},                                            \
         {"any-" key "-bf16", "attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-lse-" key},
 #include "verification/sets/hosts.def"
 #undef HOST
 
-    // The caller's own expressions, in place of every option that they can say.
+    // Expressions that replace all options that they can express.
     {"mods",
      "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-lse-softcap5-maskqk-biasqk-alibi-sinks-mods"},
     {"mods-lengths", "attend-bf16-b3-h2-n40-nkv90-d64-full-lse-kvlen9:90:0-mods-hiddennan"},
@@ -78,7 +78,7 @@ const struct hard_case hard_cases[] = {
                 "hiddennan"},
     {"dropout-weights", "attend-bf16-b1-h4-hkv2-n9-nkv130-d64-full-lse-weights-dropout0.5:1"},
 
-    // Sequences packed one behind the other, with NaN in every row that is none's.
+    // Packed sequences, with NaN in every unused row.
     {"ragged", "attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-lse-sinks-qlen15:0:4:1-kvlen77:25:0:9-raggedhost"},
     {"ragged-device",
      "attend-bf16-b4-h4-hkv2-n16-nkv140-d64-causal-bshd-lse-window60:0-alibi-qlen9:16:1:3-kvlen77:140:5:3-"
@@ -94,7 +94,7 @@ const struct hard_case hard_cases[] = {
      "attend-f32-b3-h4-hkv2-n15-nkv60-d64-causal-lse-pages12-qlen1:15:5-kvlen60:33:9-ropehalf-positions-"
      "append15-raggedcache"},
 
-    // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
+    // Keys and values as i8 with one scale for each row, in kernels, layouts and combinations.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
     {"f8e4m3", "attend-bf16-b1-h4-hkv2-n13-nkv67-d41-dv23-causal-kvf8e4m3-padded-lse"},
     {"f8e5m2", "decode-f32-b2-h8-hkv2-n1-nkv300-d128-full-kvf8e5m2-lse"},
@@ -105,7 +105,7 @@ const struct hard_case hard_cases[] = {
      "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-kvi8-spaced-lse-softcap5-maskqk-biasqk-alibi-"
      "sinks-kvlen77:25-hiddennan"},
     {"i8-weights", "attend-f16-b1-h2-n16-nkv33-d80-full-kvi8-bshd-lse-weights"},
-    // In blocks of 32 numbers.
+    // Blocks of 32 numbers.
     {"q8_0", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvq8_0-lse"},
     {"q4_0-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvq4_0-lse"},
     {"q4_1", "attend-bf16-b1-h4-hkv2-n13-nkv67-d96-dv32-causal-kvq4_1-padded-lse-kvlen40-hiddennan"},
@@ -113,7 +113,7 @@ const struct hard_case hard_cases[] = {
     {"q4_0-past", "attend-f16-b3-h4-hkv2-n2-nkv77-d64-dv32-causal-kvq4_0-bshd-lse-past70-sharedpast"},
     {"q8_0-latent",
      "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-padded-latent-lse-softcap5-window40:m1-sinks"},
-    // Rotated by the Hadamard matrix, as they are stored.
+    // Stored with a Hadamard transform.
     {"rotated",
      "attend-f32-b2-h4-hkv2-n15-nkv77-d64-dv32-causal-offset50-kvq4_0-lse-krotation64-vrotation16-sinks-"
      "qlen15:4-kvlen77:25-hiddennan"},
@@ -128,7 +128,7 @@ const struct hard_case hard_cases[] = {
      "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvu4-groups32-scalesf16-zeros-lse-krotation64-"
      "vrotation32-kvlen300:17-"
      "append1-hiddennan"},
-    // Scales of groups of a row's numbers, zero points, and numbers of 4 bits.
+    // Groups of a row's numbers with a scale each, zero points, and 4-bit numbers.
     {"i4-groups", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi4-groups32-scalesf16-lse"},
     {"i4-groups-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi4-groups32-scalesf16-lse"},
     {"u4-zeros-decode",
@@ -152,7 +152,7 @@ const struct hard_case hard_cases[] = {
     {"i8-zeros-ragged",
      "attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-kvi8-groups32-scalesf16-zeros-lse-qlen15:0:4:1-"
      "kvlen77:25:0:9-raggedhost"},
-    // 16-bit queries and results beside them: both products in integers.
+    // 16-bit queries and results with quantised keys: both products can use integers.
     {"integers", "decode-bf16-b2-h8-hkv2-n3-nkv1031-d128-causal-kvi8-lse-softcap5-kvlen1031:70"},
     {"integers-blocks", "decode-f16-b2-h8-hkv2-n1-nkv300-d128-dv64-full-kvq4_0-padded-lse-window200:0-sinks"},
     {"integers-nan", "decode-f16-b2-h4-n1-nkv77-d64-full-kvq8_0-lse-seennan"},
@@ -168,7 +168,8 @@ const struct hard_case hard_cases[] = {
      "attend-f32-b3-h4-hkv2-n1-nkv90-d64-causal-lse-softcap5-past70-sharedpast-cascadealways-maskb1qk-biasqk-"
      "sinks-kvlen90:75:81"},
     {"cascade-i8", "decode-bf16-b5-h4-hkv2-n1-nkv77-d64-causal-kvi8-lse-past60-sharedpast-cascadealways"},
-    // Equal scores of 6e6 in both parts, by one kernel: 400 keys and 200 weigh 2 to 1.
+    // Equal scores of 6e6 in both parts, computed by one kernel: the weights of 400 and 200 keys
+    // must be 2 to 1.
     {"cascade-huge-flash",
      "attend-f32-b2-h6-hkv2-n16-nkv600-d40-full-flash-kvi8-lse-past400-sharedpast-cascadealways-huge"},
     {"cascade-huge-decode",
@@ -195,11 +196,11 @@ const struct hard_case hard_cases[] = {
     {"wide-heads", "attend-f32-b1-h1-n10-nkv37-d256-causal-lse"},
     {"splits", "decode-f32-b2-h4-hkv2-n1-nkv1031-d32-full-decode-lse-splits7"},
 
-    // Scores of 1e7 that are equal, in ranges of keys that see differently many of them.
+    // Equal scores of 1e7, in splits that see different numbers of keys.
     {"splits-huge-negative", "attend-f32-b1-h2-n1-nkv600-d64-full-decode-lse-splits7-maskhqk-hugeneg"},
     {"splits-huge-flash", "attend-f32-b1-h1-n9-nkv1100-d64-full-flash-lse-maskqk-huge"},
 
-    // Pairs that are dangerous.
+    // Dangerous pairs of options.
     {"window-causal", "attend-f32-b1-h2-n40-nkv70-d64-causal-lse-window5:m1"},
     {"window-lengths", "attend-f32-b3-h2-n20-nkv33-d64-full-bottomright-lse-window4:0-kvlen9:33:0-hiddennan"},
     {"empty-with-sink", "attend-f32-b1-h2-n33-nkv17-d64-causal-lse-sinks"},
@@ -244,7 +245,7 @@ const struct hard_case hard_cases[] = {
     {"bf16-rope-decode",
      "decode-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-lse-sinks-kvlen300:17-ropehalf-hiddennan"},
 
-    // Gradients: of everything alone, of rows and keys that nobody sees, of what is between tiles.
+    // Gradients: every option alone, rows and keys that are not visible, and sizes between tiles.
     {"backward", "backward-f32-b2-h2-n33-nkv65-d64-full"},
     {"backward-causal", "backward-f32-b1-h3-n65-nkv49-d64-causal-dlse"},
     {"backward-grouped", "backward-f32-b2-h6-hkv2-n7-nkv130-d64-full-dlse-kvlen130:43-hiddennan"},

@@ -1,6 +1,6 @@
-// hard_cases.h: the cases that find what is wrong with a device or a kernel: every option alone, pairs that are
-// dangerous, sizes at the edges, hostile numbers. Run by verify, tune and the device suite with every kernel; a row
-// that is added is run by all of them. Each is a name (case.h) with a short alias.
+// hard_cases.h: cases that expose faults of a device or a kernel: every option alone, dangerous
+// pairs, sizes at the edges, hostile numbers. The commands verify and tune and the device suite run
+// them with every kernel. Each case is a name (case.h) with a short alias.
 #ifndef CLATTN_EVIDENCE_SETS_HARD_CASES_H
 #define CLATTN_EVIDENCE_SETS_HARD_CASES_H
 
@@ -12,9 +12,9 @@ struct hard_case {
 extern const struct hard_case hard_cases[];
 extern const int hard_case_count;
 
-// A hard case by its number; its `name` is the alias. The rows are tested to be right, so that none is refused.
+// A hard case by number; its `name` is the alias. A test verifies that every row is valid.
 struct test_case hard_case(int number);
-// The number of an alias or name; -1: none.
+// The number of an alias or name; -1: not found.
 int hard_case_find(const char *text);
 
 #endif

@@ -1,5 +1,6 @@
-// pairs.c: see pairs.h. Greedy: a row takes, option after option in an order of chance, the value that brings the most pairs
-// that were seldom seen; rows of one configuration change the rest alone.
+// pairs.c: see pairs.h. A greedy algorithm: for each option in random order, a row selects the
+// value that forms the rarest pairs. Rows of one configuration differ only in options that are not
+// compiled.
 #include "verification/sets/pairs.h"
 
 #include <stdio.h>
@@ -10,9 +11,9 @@
 #include "verification/reference/random.h"
 
 #define UNSET 255
-#define TRIES 200 // of a row whose values do not go together
+#define TRIES 200 // for a row whose values do not fit together
 
-// The pairs of values that may meet, asked once, and how often each is in the rows so far.
+// The pairs of values that may meet, computed once, and how often each occurs in the rows so far.
 struct seen {
     const struct pairs_options *options;
     bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
@@ -47,12 +48,12 @@ static void note(struct seen *seen, const struct pairs_row *row) {
             ++*times_of(seen, a, row->level[a], b, row->level[b]);
 }
 
-// A pair that was never seen is worth more than all that were.
+// A pair that no row has yet is worth more than all other pairs together.
 static double worth(int times) {
     return times == 0 ? 1000.0 : 1.0 / (double)(times * times);
 }
 
-// The gain of a value beside those that the row has; below 0: it does not go with one or two of them.
+// The gain of adding a value to a row; negative: it does not fit one or two of the row's values.
 static double gain(struct seen *seen, const struct pairs_row *row, int factor, int level) {
     double sum = 0.0;
     unsigned thirds = seen->thirds[factor][level];
@@ -89,7 +90,7 @@ static void shuffle(int *order, int count, struct random *random) {
     }
 }
 
-// The values that are still unset; false: none goes with the others.
+// Set the values that are still unset. False: no value fits.
 static bool fill(struct seen *seen, struct pairs_row *row, struct random *random) {
     int order[PAIRS_MOST_FACTORS];
     shuffle(order, seen->options->count, random);
@@ -102,7 +103,7 @@ static bool fill(struct seen *seen, struct pairs_row *row, struct random *random
     return true;
 }
 
-// The best of several rows that begin as `from` does: it has the most pairs that are new. False: none goes together.
+// Extend `from` several times and return the row with the most new pairs. False: no row fits.
 static bool best_row(struct seen *seen, const struct pairs_row *from, struct random *random,
                      struct pairs_row *to) {
     double best = -1.0;
@@ -123,7 +124,7 @@ static bool is_compiled(const struct pairs *p, int factor) {
                          : pairs_is_compiled(p->family, factor);
 }
 
-// A pair that no row has, of options that are compiled or of any. False: there is none.
+// Find a pair that no row has, of compiled options or of any. False: there is none.
 static bool find_unseen(const struct pairs *p, struct seen *seen, bool compiled, struct pairs_row *row) {
     for (int a = 0; a < seen->options->count; a++)
         for (int b = a + 1; b < seen->options->count; b++) {
@@ -139,9 +140,9 @@ static bool find_unseen(const struct pairs *p, struct seen *seen, bool compiled,
     return false;
 }
 
-// The next configuration's values, the rest unset.
+// Start a row with the values of the next configuration, and the other values unset.
 static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
-    const struct pairs_row *first = p->rows; // the first of each configuration stand in front
+    const struct pairs_row *first = p->rows; // the first rows are the first of each configuration
     *row = first[number % p->configurations];
     for (int f = 0; f < p->options->count; f++)
         if (!is_compiled(p, f)) row->level[f] = UNSET;
@@ -153,7 +154,8 @@ static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row)
     note(seen, row);
 }
 
-// Rows that bring every two compiled values together; then rows of those configurations; then what is missing still.
+// Add rows until all pairs of compiled values occur; then rows of those configurations; then rows
+// for the pairs that are still missing.
 static void make_rows(struct pairs *p, struct seen *seen, int least, struct random *random) {
     struct pairs_row from = {.configuration = 0}, row;
     while (find_unseen(p, seen, true, &from) && best_row(seen, &from, random, &row)) {

@@ -1,5 +1,5 @@
-// pairs_backward.c: the options of the gradients of a call that pairs.h pairs, as data: values, and what does not go together. Those of
-// the call itself are values of pairs_factors.c that have a gradient.
+// pairs_backward.c: the options of gradients for pairs.h as tables: values, and pairs that exclude
+// each other. Options of the call are the values in pairs_factors.c that have a gradient.
 #include <string.h>
 
 #include "verification/sets/pairs.h"
@@ -15,7 +15,7 @@ static const struct pairs_factor backward[] = {
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", RUN, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
-    // Across tiles of 16 to 128 rows and keys, and below one vector.
+    // More and fewer rows and keys than tiles of 16 to 128, and less than one vector.
     {"rows",
      RUN,
      {"n65", "n13", "n33-nkv130", "n130-nkv33", "n97-nkv257", "n16-nkv300", "n8-nkv70", "n1-nkv200",
@@ -59,13 +59,13 @@ static const char *const apart[][2] = {
     {"packed", "nkv"}, // one buffer has one size and type
     {"packed", "dv"},
     {"packed", "kvf"},
-    {"packed", "latent"}, // and nothing beside it
+    {"packed", "latent"}, // and contains no other tensor
     {"packed", "ragged"},
-    {"ropehalf", "d33"},    // pairs of an odd number
-    {"infbias", "seennan"}, // one kind of contents a case
+    {"ropehalf", "d33"},    // an odd number of columns has no pairs
+    {"infbias", "seennan"}, // a case has one kind of contents
     {"infbias", "unseennan"},
     {"infbias", "rownan"},
-    // Far scores are right to a rounding of theirs, which is more than what is added to them.
+    // The rounding of large scores exceeds the terms that these options add.
     {"dominant", "bias"},
     {"dominant", "sinks"},
     {"dominant", "alibi"},

@@ -1,4 +1,5 @@
-// pairs_factors.c: the options that pairs.h pairs, as data: values, what does not go together, and what a family can do.
+// pairs_factors.c: the options of attention for pairs.h as tables: values, pairs that exclude each
+// other, and the abilities of the families.
 #include "verification/sets/pairs.h"
 
 #include <stddef.h>
@@ -19,7 +20,8 @@ static const struct pairs_factor attention[] = {
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
-    // Across tiles of 16 to 128 rows and keys, a split of 256, and below one vector.
+    // More and fewer rows and keys than tiles of 16 to 128 and a split of 256, and less than one
+    // vector.
     {"rows",
      COUNTED,
      {"n65", "n13", "n33-nkv130", "n130-nkv33", "n97-nkv257", "n16-nkv600", "n8-nkv70", "n1-nkv300",
@@ -56,7 +58,8 @@ static const struct pairs_factor attention[] = {
      {"", "pages16", "pages7", "past", "past-lengths", "past-shared", "past-cascade"}},
     {"values", COMPILED_LAID, {"", "latent"}},
     {"rotation", RUN, {"", "krotation8-vrotation8", "krotation4", "vrotation4"}},
-    {"new rows", RUN_LAID, {"", "append1", "appendall"}}, // where the others have put the keys
+    // Laid after the options that place the keys.
+    {"new rows", RUN_LAID, {"", "append1", "appendall"}},
     {"ragged",
      COMPILED,
      {"", "raggedhost", "raggeddevice", "raggedgaps", "raggedgapsdevice", "raggedcache",
@@ -68,7 +71,7 @@ _Static_assert(sizeof attention / sizeof attention[0] <= PAIRS_MOST_FACTORS, "ro
 
 const struct pairs_refused pairs_refused[] = {
     {"past", "pages", "block_table: not with past_k", CLATTN_UNSUPPORTED},
-    // Keys that are packed; of a cache queries alone are.
+    // Ragged keys; for a cache, only queries are ragged.
     {"raggedhost", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT},
     {"raggeddevice", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT},
     {"raggedgaps", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT},
@@ -83,7 +86,7 @@ const struct pairs_refused pairs_refused[] = {
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
 
-// Two tokens that no case has together.
+// Pairs of tokens that no case has.
 static const char *const apart[][2] = {
     {"packed", "nkv"}, // one buffer has one size and type
     {"packed", "dv"},
@@ -91,7 +94,7 @@ static const char *const apart[][2] = {
     {"packed", "kvi"},
     {"packed", "kvq"},
     {"packed", "values"},
-    {"latent", "values"}, // which are a part of the keys
+    {"latent", "values"}, // the values are part of the keys
     {"kvq", "d40"},       // whole blocks
     {"kvq", "d80"},
     {"kvq", "d33"},
@@ -99,20 +102,22 @@ static const char *const apart[][2] = {
     {"groups", "d80"},
     {"groups", "d33"},
     {"zeros", "huge"},
-    {"kvq", "huge"},     // numbers that no scale of float16 holds
-    {"packed", "pages"}, // and nothing beside it
+    {"kvq", "huge"},     // a float16 scale cannot represent these numbers
+    {"packed", "pages"}, // one buffer contains no other tensor
     {"packed", "past"},
     {"packed", "append"},
     {"packed", "latent"},
     {"packed", "ragged"},
-    {"ragged", "append1"}, // new rows are as many as query rows
-    {"ropehalf", "d33"},   // pairs of an odd number
+    {"ragged", "append1"}, // as many new rows as query rows
+    {"ropehalf", "d33"},   // an odd number of columns has no pairs
     {"krotation", "d33"},
     {"vrotation", "d33"},
-    {"latent", "krotation4"}, // values that are a view of the keys
+    {"latent", "krotation4"}, // values are a view of the keys
     {"latent", "vrotation4"},
     {"cascade",
-     "b1"}, // a past that is read once: what clattn_cascade says cannot be; beside past-shared it is
+     // A shared past that is read once: excluded by clattn_cascade's conditions; past-shared covers
+     // these.
+     "b1"},
     {"cascade", "topleft"},
     {"cascade", "offset20"},
     {"cascade", "offsetm9"},
@@ -128,16 +133,18 @@ static const char *const apart[][2] = {
     {"cascade", "splits"},
     {"cascade", "ragged"},
     {"cascade", "dropout"},
-    {"infbias", "seennan"}, // one kind of contents a case
+    {"infbias", "seennan"}, // a case has one kind of contents
     {"infbias", "unseennan"},
     {"infbias", "rownan"},
-    // Equal or far scores are right to a rounding of theirs, which is more than what is added to them.
+    // The rounding of equal or large scores exceeds the terms that these options add.
     {"huge", "bias"},
-    {"huge", "sinks"}, // weights that no type holds but float32
+    {"huge", "sinks"}, // only float32 can represent the weights
     {"dominant", "sinks"},
     {"huge", "alibi"},
     {"huge",
-     "latent"}, // keys that are alike are values that are: their mean is off by a rounding, which the plain one is not
+     // Equal keys are equal values: their mean has a rounding error that the plain computation does
+     // not have.
+     "latent"},
     {"huge", "rope"},
     {"dominant", "bias"},
     {"dominant", "alibi"},
@@ -146,14 +153,15 @@ static const char *const apart[][2] = {
     {"dominant", "krotation"},
 };
 
-// Where the keys of a case lie, by a word: in pages, in past rows and new ones, or as a latent, and how many of them the call
-// appends. Their numbers follow from the sizes of the case, which the other options choose, and which are changed so that they fit.
+// Place the keys of a case by a word: in pages, in past and new rows, or as a latent; and set the
+// number of appended keys. The numbers follow from the case's sizes, which are adjusted to fit.
 static void lay_pages(struct test_case *t, int64_t page_size) {
     t->page_size = page_size;
     t->n_kv = (t->n_kv + page_size - 1) / page_size * page_size;
 }
 
-// Two keys in three are past ones, of all items or of some: of one all, of the next none, of the next about half.
+// Two thirds of the keys are past ones. With `lengths`, the first item has all of the past, the
+// second none, the third half, and so on.
 static void lay_past(struct test_case *t, bool lengths, bool shared) {
     t->has_past = true;
     t->past = (2 * t->n_kv + 2) / 3;
@@ -163,7 +171,8 @@ static void lay_past(struct test_case *t, bool lengths, bool shared) {
         t->past_length[b] = b % 3 == 0 ? (double)t->past : b % 3 == 1 ? 0 : (double)(t->past / 2);
 }
 
-// A past that all rows see by their positions, so that it is read once for all; behind it each has keys of its own.
+// A past that all rows see by their positions, so that it can be read once. Each item has its own
+// keys after it.
 static void lay_prefix(struct test_case *t) {
     const int64_t own = t->n_q + 5;
     int32_t lengths[CASE_GIVEN_MOST] = {0};
@@ -176,7 +185,8 @@ static void lay_prefix(struct test_case *t) {
     if (t->hosts & CASE_HOST_BIT(CASE_KV_LENGTHS)) case_give(t, CASE_KV_LENGTHS, (int)t->batch, lengths);
 }
 
-// New rows are among the keys that an item has, behind its past; those of a ragged batch as many as its rows.
+// Appended rows are among an item's keys after its past. A ragged batch appends as many as an item
+// has query rows.
 static void lay_append(struct test_case *t, int64_t rows) {
     const int64_t most = t->n_kv - t->past, page = t->page_size > 0 ? t->page_size : 1;
     const bool given = t->given[CASE_KV_LENGTHS].count > 0;
@@ -208,11 +218,11 @@ const struct pairs_options pairs_of_attention = {"attend",  500,
 const char *const pairs_families[] = {"planner", "unfused", "flash",    "matrix", "matrix_integers",
                                       "decode",  "rows",    "backward", "layer",  NULL};
 enum { PLANNER, UNFUSED, FLASH, MATRIX, MATRIX_INTEGERS, DECODE, ROWS, BACKWARD, LAYER };
-#define ALL ((1u << BACKWARD) - 1) // that attend
+#define ALL ((1u << BACKWARD) - 1) // families that run attention
 #define ALL_BUT(family) (ALL & ~(1u << (family)))
 #define DECODES (1u << DECODE | 1u << ROWS)
 
-// Tokens of which these families, a bit for each, take none; and of which they take some, by the option.
+// Tokens that these families (a bit each) do not support.
 static const struct {
     unsigned families;
     const char *token;
@@ -230,10 +240,10 @@ static const struct {
     {1u << MATRIX, "kvf8"},
     {1u << MATRIX, "kvq"},
     {1u << MATRIX, "kvi4"},
-    {1u << MATRIX_INTEGERS, "rope"}, // with which and kvi8 there is no call
+    {1u << MATRIX_INTEGERS, "rope"}, // with kvi8, no call supports this
     {1u << MATRIX_INTEGERS, "packed"},
     {1u << UNFUSED, "cascade"},
-    {1u << ROWS, "bias"}, // what differs among the rows of a vector
+    {1u << ROWS, "bias"}, // options that differ between the rows of a vector
     {1u << ROWS, "mask"},
     {1u << ROWS, "alibi"},
     {1u << ROWS, "headscales"},
@@ -244,7 +254,7 @@ static const struct {
     {1u << ROWS, "infbias"},
 };
 
-// Options of which these families take the levels alone that have this token.
+// Options of which these families support only the values with this token.
 static const struct {
     unsigned families;
     const char *option, *token;
@@ -252,34 +262,36 @@ static const struct {
     {1u << MATRIX_INTEGERS, "types", "kvi8"},
 };
 
-// Two that these families do not take together.
+// Pairs of tokens that these families do not support together.
 static const struct {
     unsigned families;
     const char *token[2];
 } seconds[] = {
-    // Two kernels, each of which rounds a score of 6e6 by half a unit its own way; one of both parts is in the hard cases.
+    // Two kernels round a score of 6e6 differently, by half a unit each. A hard case covers both
+    // parts with one kernel.
     {1u << PLANNER, {"cascade", "huge"}},
     {1u << MATRIX_INTEGERS, {"past", "mods"}}, // and kvi8: see below
 };
 
-// Three tokens of which these families take every two.
+// Triples of tokens that these families do not support, although they support every two of them.
 static const struct {
     unsigned families;
     const char *token[3];
 } thirds[] = {
-    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}}, // more arguments than every device takes
+    // Needs more kernel arguments than every device supports.
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi4", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvf8", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "valuesi8", "mods"}},
-    {ALL, {"rope", "latent", "append"}}, // values would be turned with their keys
+    {ALL, {"rope", "latent", "append"}}, // RoPE would also be applied to the values
 };
 
-// Whether one of the tokens of a level begins so.
+// True if a token of the level begins with this token.
 static bool has_token(const char *level, const char *token) {
     const size_t n = strlen(token);
     for (; level != NULL; level = strchr(level, '-')) {
         level += *level == '-';
-        // A key is followed by what it says, or ends there; "n1" is not "n130".
+        // A key may be followed by its value. "n1" does not match "n130".
         const bool number = token[n - 1] >= '0' && token[n - 1] <= '9';
         if (strncmp(level, token, n) == 0 && !(number && level[n] >= '0' && level[n] <= '9')) return true;
     }

@@ -1,6 +1,7 @@
-// pairs_layer.c: the options of a whole layer that pairs.h pairs, as data: values, what does not go together, and what becomes of a
-// case by a word: of which rows its keys are made, and when; how its batch is packed. What only attention has to do with is one
-// option here, whose pairs are those of pairs_factors.c.
+// pairs_layer.c: the options of a whole layer for pairs.h as tables: values, and pairs that exclude
+// each other. Some values are words that change a case: the source of its keys, when the keys are
+// computed, and how the batch is packed. Options of attention alone are one option here, because
+// pairs_factors.c covers their pairs.
 #include <string.h>
 
 #include "verification/sets/pairs.h"
@@ -58,10 +59,10 @@ static const struct pairs_factor layer[] = {
 _Static_assert(sizeof layer / sizeof layer[0] <= PAIRS_MOST_FACTORS, "rows have room for all");
 
 static const char *const apart[][2] = {
-    {"ropehalf", "d33"}, // pairs of an odd number
+    {"ropehalf", "d33"}, // an odd number of columns has no pairs
     {"ropeinterleaved-ropescalelinear", "d33"},
-    {"own", "raggedcache"}, // keys made of x are packed as it is,
-    {"own", "raggedgaps"},  // and as many
+    {"own", "raggedcache"}, // keys computed from x are packed like x
+    {"own", "raggedgaps"},  // and have the same count
     {"readycross", "ragged"},
     {"readyown", "ragged"},
     {"appendown", "raggedhost"}, // caches are not packed
@@ -73,7 +74,7 @@ static const char *const apart[][2] = {
     {"appendcross", "ragged"},
 };
 
-// Rows of sequences whose keys are made of x: as many, of each a number of its own.
+// Set equal query and key lengths, a different one for each item: the keys are computed from x.
 static void give_same_lengths(struct test_case *t) {
     int32_t lengths[CASE_GIVEN_MOST];
     for (int b = 0; b < t->batch; b++)

@@ -103,7 +103,7 @@ bool number_whole_at(const char **text, int64_t *value) {
     int64_t x = 0;
     at += minus;
     if (!is_digit(*at)) return false;
-    // Counted downward, since the least number has no positive counterpart.
+    // Accumulates negative numbers, because INT64_MIN has no positive counterpart.
     for (; is_digit(*at); at++) {
         const int digit = *at - '0';
         if (x < (INT64_MIN + digit) / 10) return false;
@@ -127,7 +127,7 @@ static const char *skip_digits(const char *at, int *count) {
     return at;
 }
 
-// [-]digits[.digits][e[+-]digits], with a digit before or after the point.
+// Matches [-]digits[.digits][e[+-]digits], with a digit before or after the point.
 static bool is_decimal(const char *at) {
     int digits = 0, exponent = 0;
     at = skip_digits(at + (*at == '-'), &digits);
@@ -139,7 +139,7 @@ static bool is_decimal(const char *at) {
     return exponent > 0 && *at == '\0';
 }
 
-// Whether a digit before the exponent is not 0.
+// True if any digit before the exponent is not 0.
 static bool is_nonzero(const char *at) {
     for (; *at && *at != 'e' && *at != 'E'; at++)
         if (*at >= '1' && *at <= '9') return true;

@@ -1,7 +1,10 @@
-// words.h: words and numbers in text, as names of cases, the program's options and error texts, and suites have them. The words for
-// what there is to choose from stand in one list each, which ends with NULL; the index is the public header's number. Numbers are
-// read strictly: what is not wholly understood is refused, never rounded to another meaning. No leading space, no sign but a minus,
-// no hexadecimal, no infinity, no NaN; what is out of range is refused, also a number that would become 0.
+// words.h: words and numbers in text, for names of cases, options, error texts and suites. Each set
+// of choices is one list of words, which ends with NULL; the index is the public header's enum
+// value.
+//
+// Numbers are parsed strictly: the whole text must be one number, and nothing is rounded to another
+// meaning. Errors are: a leading space, a plus sign, hexadecimal, infinity, NaN, a number out of
+// range, and a nonzero number that would become 0.
 #ifndef CLATTN_EVIDENCE_WORDS_WORDS_H
 #define CLATTN_EVIDENCE_WORDS_WORDS_H
 
@@ -21,27 +24,28 @@ extern const char *const names_norms[];       // clattn_norm
 extern const char *const names_gates[];       // enum case_gate
 extern const char *const names_ops[];         // enum case_op
 extern const char *const names_layouts[];     // enum layout
-extern const char *const names_v_types[];     // of v, by 1 and its clattn_type
-#define names_kv_types (names_v_types + 1)    // of k, v and weight matrices, by clattn_type; "-" is none
-extern const char *const names_ragged[];      // enum case_ragged
-extern const char *const names_contents[];    // enum case_contents
+extern const char *const names_v_types[];     // of v: index 1 + clattn_type
+// Types of k, v and weight matrices, by clattn_type; "-" has no word.
+#define names_kv_types (names_v_types + 1)
+extern const char *const names_ragged[];   // enum case_ragged
+extern const char *const names_contents[]; // enum case_contents
 
-// The index of the first `length` characters of text in a list, or -1.
+// The index of the first `length` characters of `text` in a list, or -1.
 int names_find(const char *const *names, const char *text, size_t length);
 
-// The short name of a storage type that is spelled as in torch or numpy, in any case: "f16" of "half", "fp16" and "torch.float16".
-// NULL: it is no such spelling.
+// The short name of a type in torch's or numpy's spelling, in any case: "half", "fp16" and
+// "torch.float16" become "f16". NULL: unknown spelling.
 const char *names_type_short(const char *text, size_t length);
 
-// "f32, f16, bf16" in text[size], cut to fit; returns text.
+// Writes "f32, f16, bf16" to text[size], cut to fit, and returns `text`.
 const char *names_all(const char *const *names, char *text, size_t size);
 
-// Reads a whole number at *text and moves past it; false leaves *text and *value.
+// Parse a whole number at *text and advance *text. False: *text and *value are unchanged.
 bool number_whole_at(const char **text, int64_t *value);
-// All of the text.
+// Parse the whole text as a number.
 bool number_whole(const char *text, int64_t *value);
 bool number_real(const char *text, double *value);
-// As a float32: neither too large for one nor, other than 0 itself, too small for a normal one.
+// Parse a float32. False if the number is too large, or nonzero and too small for a normal float32.
 bool number_float(const char *text, float *value);
 
 #endif

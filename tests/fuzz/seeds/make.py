@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Write the seeds of the fuzzers that are not text, beside this file. Run it after a change here; what it writes is
-committed, so that a test machine needs no Python for it. A seed whose name begins with "good" must be accepted.
+"""Writes the fuzzers' binary seeds beside this file. Run it after changing it. The seeds are
+committed, so that test machines need no Python. A seed whose name begins with "good" must be
+accepted.
 
     python3 tests/fuzz/seeds/make.py
 """
@@ -20,7 +21,7 @@ def write(name, data):
 
 
 def npy(descr, shape, data, version=1):
-    """A .npy file; `data` repeats until the shape is full."""
+    """A .npy file. `data` repeats until the shape is full."""
     count = int(descr[2:])
     for size in shape:
         count *= size
@@ -83,7 +84,8 @@ def make_safetensors():
 
 
 def make_heatmap():
-    """A byte for each choice of fuzz_heatmap.c: B, H, rows, columns, flags, out, heads; then labels, type, weights."""
+    """A byte for each choice of fuzz_heatmap.c: B, H, rows, columns, flags, out, heads; then
+    labels, type, weights."""
     values = floats(0.0, 0.5, 1.0, 0.25)
     for out in range(1, 4):
         write(f"heatmap/good_{out}", bytes([1, 1, 3, 4, 1, out, 0, 0]) + values)
@@ -102,13 +104,15 @@ def make_heatmap():
         write(f"heatmap/good_tokens_{out}", bytes([0, 0, 3, 3, 4, out, 0]) + labels + bytes([0]) + values)
         write(f"heatmap/good_both_tokens_{out}", bytes([0, 0, 3, 3, 12, out, 0]) + labels + labels + bytes([0]) + values)
     write("heatmap/bool", bytes([0, 0, 3, 3, 0, 0, 0, 5]) + b"\x01\x00")
-    # Flag 64 brings two bytes more: which of scale, vmax, per-head, color, json, COLUMNS, quiet; then their words.
+    # Flag 64 adds two bytes, which select scale, vmax, per-head, color, json, COLUMNS and quiet,
+    # and then their values.
     for name, out, which, chosen in (("log", 2, 1, 2), ("vmax", 3, 2, 0), ("by_head", 0, 4, 0), ("colours", 0, 8, 32), ("json", 2, 16, 0),
                                      ("narrow", 0, 32, 0), ("all", 0, 47, 34)):
         write(f"heatmap/good_{name}", bytes([0, 2, 4, 8, 64, out, 0, which, chosen, 0]) + values)
-    for out in 0, 2, 3:  # a cell is a block of weights
+    for out in 0, 2, 3:  # a cell shows a block of weights
         write(f"heatmap/good_blocks_{out}", bytes([0, 0, 2, 10, 64, out, 0, 1, 2, 0]) + values)
-    script = "\u043f\u0440\u0438\u0432".encode() + "\u4e2d\u6587".encode()  # Cyrillic and CJK: letters of the machine's fonts
+    # Cyrillic and CJK, from the machine's fonts
+    script = "\u043f\u0440\u0438\u0432".encode() + "\u4e2d\u6587".encode()
     write("heatmap/good_fonts", bytes([0, 0, 1, 1, 4, 3, 0, 1, 14]) + script + bytes([2]) + b"ab" + bytes([0]) + values)
     # Flag 128 is a mask: rows, keys, length of the expression, the expression.
     for name, flags, text in ("mask", 128, "j <= i"), ("mask_window", 128 | 16 | 2, "i != j"), ("mask_heads", 128 | 32 | 8 | 1, "x"):
@@ -118,7 +122,8 @@ def make_heatmap():
 
 
 def make_cache():
-    """The first byte is the way of fuzz_cache.c; then two bytes of a place and one of a bit, then the payload."""
+    """The first byte selects the way of fuzz_cache.c. Two bytes for a position, one for a bit, and
+    the payload follow."""
     key, payload = bytes((7 * i + 3) & 255 for i in range(32)), b"a compiled kernel"
     head = b"clattn\r\n" + struct.pack("<II", 1, 0) + key + struct.pack("<Q", len(payload))
     entry = head + hashlib.sha256(head + payload).digest() + payload
@@ -133,7 +138,7 @@ def make_cache():
 
 
 def make_files():
-    """What the options of fuzz_options.c may name: see tests/fuzz/seeds/options."""
+    """Files that the options of fuzz_options.c may name: see tests/fuzz/seeds/options."""
     number = floats(0.5, -1.0, 0.25)
     for name, shape in {"q": [1, 2, 5, 8], "k": [1, 2, 7, 8], "v": [1, 2, 7, 8], "w": [2, 5, 7], "bias": [5, 7], "h": [2],
         "x": [1, 3, 4]}.items():
@@ -152,23 +157,23 @@ def make_files():
 
 
 def make_api():
-    """The choices of fuzz_api.c and fuzz_call*.c in their order; after them zeros: no change."""
+    """The choices of fuzz_api.c and fuzz_call*.c in their order, followed by zeros: no change."""
     names = {0: "attention", 3: "layer", 5: "linear", 6: "layer_kv", 7: "merge", 10: "append", 11: "rope"}
     for entry, name in names.items():
         write(f"api/good_{name}", bytes([entry, 1, 1, 1, 3, 4, 0, 1, 0, 1]))
         write(f"api/good_{name}_small", bytes([entry]))
     write("api/good_dropout_mask", bytes([12, 1, 1, 1, 3, 4, 0, 1, 0, 3]))
-    # Entry, letters, type of q, and that k has it; then options, kernel, queue.
+    # Entry, sizes, type of q, and that k has the same type; then options, kernel, queue.
     types = bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 1])
     for kernel in range(1, 4):
         write(f"api/good_kernel_{kernel}", types + bytes([0, 0, kernel]))
     for bit in (0, 3, 4, 5, 6, 7):
         write(f"api/good_with_{bit}", types + bytes([1 << bit, 1 << bit, 0]))
-    for bit in (1, 2): # weights and scores are the unfused kernel's
+    for bit in (1, 2): # only the unfused kernel returns weights and scores
         write(f"api/good_with_{bit}", types + bytes([1 << bit, 1 << bit, 1]))
     for bit in range(7):
         write(f"api/arrays_{bit}", types + bytes([0, 0, 0, 0, 0, 0, 0, 1 << bit, 0]) + bytes([1] * 8))
-    # Options beyond those: the letters, types, none of `with`, the kernel, the queue, then these bits twice.
+    # More options: sizes, types, none of `with`, kernel, queue, then these bits twice.
     plain = types + bytes([0, 0, 0, 0])
     more = {"past": 1, "shared_past": 1 | 128, "pages": 2, "append": 4, "many_append": 4 | 128, "ragged": 8, "ragged_keys": 8 | 128,
             "ragged_device": 8 | 16, "ragged_device_keys": 8 | 16 | 128, "positions": 32}
@@ -182,7 +187,8 @@ def make_api():
         write(f"api/texts_{texts}", plain + bytes([64, 64, texts]))
     write("api/good_text", plain + bytes([64, 64, 2]))
     write("api/block_mask", bytes([13]) + plain[1:] + bytes([64, 64, 4]))
-    # Sinks and lengths on the device, cascades, latents; a layer's caches: a byte behind the entry.
+    # Sinks and lengths on the device, cascades, latents, and a layer's caches: one byte after the
+    # entry.
     def also(bits, more=0):
         return bytes([1, bits]) + types[1:] + bytes([0, 0, 0, 0, more, more])
     for name, bits, more_bits in (("sinks", 1, 0), ("lengths", 2, 8 | 16), ("cascade", 4, 1 | 128), ("cascade_always", 8, 1 | 128),
@@ -194,17 +200,18 @@ def make_api():
     write("api/good_also_latent", also(16))
     for bits in (1, 3, 5, 8, 24, 9, 13, 11, 33, 25):
         write(f"api/layer_also_{bits}", bytes([4, bits, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0]))
-    # A table of pages and first rows on the device that leave everything.
+    # A page table and first rows on the device with values outside everything.
     write("api/pages_anywhere", plain + bytes([2, 2, 1, 0] + [240 + n for n in range(16)] * 2))
     write("api/sequences_anywhere", plain + bytes([8 | 16 | 128] * 2) + bytes([1, 0]) + bytes([255, 30, 254, 40, 253, 60] * 8))
-    # Every option of the calls that have few.
+    # Every option of calls that have few.
     for bit in range(8):
         write(f"api/layer_kv_{bit}", bytes([6, 1, 1, 1, 3, 4, 0, 1, 0, 1 << bit, 0]))
         write(f"api/append_{bit}", bytes([10, 1, 1, 1, 3, 4, 0, 1, 0, 1 << bit, 0]))
         write(f"api/rope_{bit}", bytes([11, 1, 1, 1, 3, 4, 0, 1, 0, 1 << bit, 0]))
         write(f"api/layer_more_{bit}", bytes([3, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 1 << bit, 1 << bit]))
     write("api/rope_in_place", bytes([11, 1, 1, 1, 3, 4, 0, 1, 0, 33, 0]))
-    # One change of a call: the first eight bytes are sizes, then types, options, kernel, queue, no more, no host arrays.
+    # One change of a call: the first eight bytes are sizes, then types, options, kernel, queue, no
+    # further options, no host arrays.
     call = bytes([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1])
     for tensor in (0, 1, 3):
         for what in range(11):
@@ -216,7 +223,8 @@ def make_api():
     for change in (8, 9, 10, 11, 14, 15):
         for field in range(8):
             write(f"api/change_{change}_{field}", call + bytes([1, change, field, 50, field]))
-    # What once ended a run: a bias of a type that is none; rows of a layer that 32 bits do not count; norms beside positions.
+    # Inputs that once ended a run: a bias of an invalid type; a layer with more rows than 32 bits
+    # count; norms together with positions.
     write("api/good_layer_norm_with_positions", bytes([3, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 33, 33]))
     write("api/bias_of_a_huge_type", types + bytes([16, 16, 0, 0, 0, 0, 1, 1, 0, 19, 9, 100]))
     for number in (24, 27, 30, 33):

@@ -1,5 +1,6 @@
-// backward.c: the entry points of the gradients of an attention call: what has none is refused by name, views are checked against
-// forward's, and the call is planned. Its launches are backward_run.c's.
+// backward.c: the entry points of the gradients of an attention call. It rejects options without a
+// gradient by name, checks the views against those of the forward call, and plans. backward_run.c
+// has the launches.
 #include "attention/backward/backward.h"
 
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-// What forward may have and gradients do not.
+// Reject options of the forward call that have no gradients.
 static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_params *p) {
     const struct {
         bool given;
@@ -43,14 +44,14 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
     return CLATTN_OK;
 }
 
-// The tensors of gradients, a row each of "tables/views.def"; dout is the first.
+// The gradient tensors: rows of "tables/views.def". dout is the first.
 #define FORWARD(field) offsetof(clattn_attention_params, field)
-#define HEADS "[H]" // and forward's is no tensor
+#define HEADS "[H]" // then the forward option is a host array
 static const struct gradient_rule {
     size_t field, like;
     const char *name, *of, *axes;
     unsigned types;
-    view_use use; // what is written is a result
+    view_use use; // VIEW_WRITE: a result
 } gradient_rules[] = {
 #define GRADIENT(field, like, of, shape, types, axes, use)                                                   \
     {offsetof(clattn_attention_backward_params, field), FORWARD(like), #field, of, shape, types, VIEW_##use},
@@ -105,7 +106,7 @@ static clattn_status check_gradients(backward_job *job, bool planning) {
     return CLATTN_OK;
 }
 
-// All of forward is read, its results, too.
+// Gradients only read the tensors of the forward call, including its results.
 void cla_backward_add_views(call_views *v, const clattn_attention_backward_params *params,
                             const clattn_attention_params *forward) {
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++)
@@ -128,7 +129,8 @@ static uint64_t part_of(uint64_t *at, uint64_t count, size_t element) {
     return here;
 }
 
-// Which results are sums first. dk and dv are written by one kernel, as numbers of one type.
+// Decide which results are float32 sums first. One kernel writes dk and dv, so both have the same
+// type there.
 static void find_results(backward_job *job) {
     const clattn_attention_backward_params *p = &job->params;
     const clattn_attention_params *f = &job->call.params;
@@ -154,7 +156,7 @@ static void find_results(backward_job *job) {
                                         .parts = 1};
 }
 
-// Behind RoPE's copies.
+// The workspace continues behind the RoPE'd copies.
 static void lay_out_workspace(backward_job *job) {
     const clattn_attention_backward_params *p = &job->params;
     const uint64_t rows = (uint64_t)job->rows;
@@ -168,11 +170,11 @@ static void lay_out_workspace(backward_job *job) {
     job->workspace_bytes = at;
 }
 
-// dout beside v: both are read as rows of Dv.
+// Kernels read v and dout in the same way, so the alignment must hold for both.
 static clattn_status find_alignment(backward_job *job) {
     call *c = &job->call;
     int dout = 1;
-    c->params.workspace = job->params.workspace; // where copies will be
+    c->params.workspace = job->params.workspace; // holds the RoPE'd copies
     TRY(cla_call_fill_alignments(c));
     if (c->problem.align_v > 1) TRY(cla_call_alignment(c, "dout", &job->params.dout, false, &dout));
     c->params.workspace = NULL;

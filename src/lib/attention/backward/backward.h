@@ -6,41 +6,44 @@
 #include "attention/call/views.h"
 #include "plan/backward_plan.h"
 
-// The results that the main kernels make. Each is written at once, or as float32 sums into the workspace, where it has parts, is turned
-// back by RoPE, or stands beside one that is.
+// Results of the main kernels. A kernel writes a result directly, or as float32 sums in the
+// workspace. Sums are needed if a result has several parts, if RoPE must be undone, or (dv) if dk
+// needs sums.
 enum { DQ, DK, DV, MAIN_RESULTS };
 typedef struct backward_result {
-    const clattn_tensor *t;    // the caller's; not given: not wanted
-    const clattn_tensor *like; // of forward, with its shape
-    bool packed;               // a ragged batch's
+    const clattn_tensor *t;    // the caller's tensor; absent: not wanted
+    const clattn_tensor *like; // the forward tensor with the same shape
+    bool packed;               // ragged batch: packed rows
     bool sums;
-    uint64_t at; // bytes from the workspace's start of its sums
+    uint64_t at; // byte offset of the sums in the workspace
     int parts;
-    bool turned; // forward turned the rows
+    bool turned; // the forward call applied RoPE to these rows
 } backward_result;
 
 typedef struct backward_job {
-    call call; // forward's, checked
+    call call; // the checked forward call
     backward_variant variant;
     backward_args args;
     backward_result result[MAIN_RESULTS];
-    // Bytes from the workspace's start, behind the call's own: the rows' pairs, and what their heads' options have of them.
+    // Byte offsets in the workspace, behind the forward call's part: a pair of numbers per row, and
+    // the per-row terms of head options.
     uint64_t pairs, marks, workspace_bytes;
-    int64_t rows; // query rows, of all heads and items, or of all heads and those that are packed
+    int64_t rows; // query rows of all heads and items; packed rows if ragged
     bool marks_rows;
-    clattn_attention_backward_params params; // a copy, of which `forward` is as it was given
+    clattn_attention_backward_params params; // a copy; `forward` is unchanged
 } backward_job;
 
-// All checks but those of memory, and the plan. With CALL_PARTS q, k, v, out and lse of forward are parts of a memory, and dout, dq, dk
-// and dv of a workspace, that are known later; they are moved there, with the call's q, k, v, out and lse at these places and the others
-// by so many elements, and bound. Release the call whether it was refused or not.
+// Check everything except memory, and plan. With CALL_PARTS the tensors are parts of memory that a
+// layer allocates later: q, k, v, out and lse of `forward`, dout, dq, dk and dv of `workspace`.
+// Release job->call after success and after failure.
 clattn_status cla_backward_check(clattn_context *context, const clattn_attention_backward_params *params,
                                  entry_purpose purpose, unsigned how, backward_job *job);
+// Set the offsets of q, k, v, out and lse, and move those of dout, dq, dk and dv by `elements`.
 void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], const clattn_tensor *lse,
                        int64_t elements);
 void cla_backward_bind(backward_job *job, cl_mem forward, cl_mem workspace);
 
-// The tensors of the call and of these gradients of it, which are what it writes.
+// Add the views of the forward call, which are read, and of its gradients.
 void cla_backward_add_views(call_views *v, const clattn_attention_backward_params *params,
                             const clattn_attention_params *forward);
 

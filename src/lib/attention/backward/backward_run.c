@@ -1,5 +1,5 @@
-// backward_run.c: the launches of a call's gradients: the rows' pairs, dq, dk and dv, then what the options with numbers of their own
-// have, and sums that become results.
+// backward_run.c: the launches of a call's gradients. In order: a pair of numbers per row, dq, dk
+// and dv, the gradients of options, the conversion of float32 sums.
 #include "attention/backward/backward.h"
 
 #include "attention/call/forms.h"
@@ -19,7 +19,7 @@ _Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(backward_args)
 
 typedef enum backward_step { STEP_DQ, STEP_DKV, STEP_BIAS, STEP_MARKS, STEPS } backward_step;
 
-// The type in which the main kernels write a result.
+// The type that the main kernels write.
 static int type_of(const backward_result *r) {
     return r->sums ? CLATTN_TYPE_F32 : (int)r->t->type;
 }
@@ -32,7 +32,7 @@ static program_spec spec_of(const backward_job *job, backward_step step) {
     if (step == STEP_DKV) spec.knobs.type_gradient = cla_tensor_given(keys->t) ? type_of(keys) : 0;
     if (step == STEP_DKV) spec.knobs.of_keys = !job->variant.one_pass;
     if (step == STEP_BIAS || step == STEP_MARKS) {
-        // Plain kernels, without tiles.
+        // These are simple kernels without tiles.
         spec.id = step == STEP_BIAS ? KERNEL_BACKWARD_BIAS : KERNEL_BACKWARD_MARKS;
         spec.knobs = (knobs){0};
         cla_family_data_knobs(&job->call.problem, &spec.knobs);
@@ -50,7 +50,7 @@ static bool wants(const backward_job *job, backward_step step) {
     return job->marks_rows;
 }
 
-// The last axes of [B, H, Nq, Nkv], those that it lacks with a stride of 0.
+// View of a tensor of rank 1 to 4 as [B, H, Nq, Nkv]. Missing axes have stride 0.
 static args_view bias_view(const clattn_tensor *t) {
     const int64_t *last = t->stride + t->rank - 1;
     return (args_view){.offset = t->offset,
@@ -66,7 +66,7 @@ static args_view gradient_view(const clattn_tensor *t, bool packed) {
     return v;
 }
 
-// Where the main kernels write: dense sums, or the caller's.
+// The target of the main kernels: dense sums in the workspace, or the caller's tensor.
 static args_view result_view(const backward_result *r) {
     clattn_tensor t = *r->t;
     if (r->sums) t = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, r->like->rank, r->like->shape);
@@ -74,7 +74,8 @@ static args_view result_view(const backward_result *r) {
     return cla_tensor_given(r->t) || r->sums ? gradient_view(&t, r->packed) : (args_view){0};
 }
 
-// The same in all launches: forward's numbers with the views of gradients in their places (backward_args.h).
+// Arguments common to all launches: those of the forward call, with gradient views in unused fields
+// (backward_args.h).
 static attention_args args_of(const backward_job *job) {
     const clattn_attention_backward_params *p = &job->params;
     attention_args a = job->call.args;
@@ -125,7 +126,7 @@ static clattn_status enqueue_rows(const backward_job *job, chain *steps) {
     return cla_launch_enqueue(steps, &l);
 }
 
-// Products of a step for each score.
+// Floating-point operations of a step.
 static double step_flops(const backward_job *job, backward_step step) {
     const double d = job->call.problem.head_dim, dv = job->call.problem.head_dim_v,
                  seen = cla_call_seen(&job->call, 0, job->call.problem.n_q);
@@ -144,7 +145,7 @@ static void set_results(const backward_job *job, backward_step step, launch *l) 
     for (int n = 0; n < MAIN_RESULTS && step < STEP_BIAS; n++)
         if (job->variant.one_pass || (step == STEP_DQ) == (n == DQ))
             cla_launch_buffer(l, job->result[n].sums ? workspace : buffers[n]);
-    if (step == STEP_DQ) cla_launch_buffer(l, workspace); // in place of a second result
+    if (step == STEP_DQ) cla_launch_buffer(l, workspace); // an unused second result
 }
 
 static backward_bias_args bias_sizes(const backward_job *job) {
@@ -200,7 +201,7 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
     return cla_launch_enqueue(steps, &l);
 }
 
-// Sums in the workspace become the caller's.
+// Find the kernel that converts sums in the workspace to the caller's result.
 static clattn_status store_program(const backward_job *job, int n, knobs *k, program **p) {
     const backward_result *r = &job->result[n];
     const rope_rows rope = cla_rope_rows_of(&job->call, n == DQ);
@@ -319,7 +320,7 @@ clattn_status cla_backward_run(backward_job *job, chain *steps) {
     const clattn_attention_backward_params *p = &job->params;
     call *c = &job->call;
     if (c->problem.batch == 0 || c->problem.heads == 0) return CLATTN_OK;
-    TRY(cla_backward_prepare(job)); // a kernel that does not build fails before anything is enqueued
+    TRY(cla_backward_prepare(job)); // compile errors must precede the first command
     TRY(cla_workspace_take(steps, p->workspace, job->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));

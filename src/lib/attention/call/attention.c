@@ -74,7 +74,8 @@ double cla_attention_flops(const call *c) {
                           : cla_unfused_flops(c));
 }
 
-// New rows of a call without query rows: of a ragged batch none, since those are no sequence's.
+// Append new rows of a call without query rows. Skipped for ragged batches: there the new rows
+// belong to no sequence.
 static clattn_status append_alone(call *c, chain *steps) {
     if (!cla_kv_appends(&c->params.kv) || c->ragged.given || cla_tensor_count(&c->params.kv.k_new) == 0)
         return CLATTN_OK;
@@ -85,7 +86,7 @@ static clattn_status append_alone(call *c, chain *steps) {
     return cla_kv_append_enqueue(c, steps);
 }
 
-// `few`: a call of other rows, or of the items' own keys.
+// `few`: the second call, either of the short sequences or of each item's own keys.
 static clattn_status enqueue_kernels(call *c, call *few, chain *steps) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
     if (c->cascade.on) return cla_cascade_enqueue(c, few, steps);
@@ -95,7 +96,7 @@ static clattn_status enqueue_kernels(call *c, call *few, chain *steps) {
 
 clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     if (c->empty) return append_alone(c, steps);
-    TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
+    TRY(cla_attention_prepare_call(c)); // compile errors must precede the first command
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     TRY(cla_kv_append_table(c, steps));

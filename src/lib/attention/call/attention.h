@@ -1,12 +1,13 @@
-// attention.h: attention as the layer uses it: one call in the middle of a chain of commands.
+// attention.h: attention as a step of a larger chain of commands, such as a layer.
 #ifndef CLATTN_ATTENTION_CALL_ATTENTION_H
 #define CLATTN_ATTENTION_CALL_ATTENTION_H
 #include "attention/call/call.h"
 
-// Compile what a checked call needs; enqueue it onto `steps`. Its workspace, table and copies stay the call's.
+// Compile the kernels of a checked call, and enqueue the call onto `steps`. The call keeps its
+// workspace and table.
 clattn_status cla_attention_prepare_call(call *c);
 clattn_status cla_attention_enqueue_call(call *c, chain *steps);
-double cla_attention_flops(const call *c); // of all launches that count theirs
+double cla_attention_flops(const call *c); // floating-point operations of all launches
 
 clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, clattn_plan *plan);
 #endif

@@ -1,6 +1,6 @@
-// call.c: checks one attention call against the header's contract, and turns it into kernel arguments.
-// Nothing here is enqueued; every refusal names the option, what was seen and what would be accepted. What becomes of a
-// score is score.c's.
+// call.c: checks one attention call against the contract in the header, and fills the kernel
+// arguments. Nothing is enqueued here. Every error names the option, the value found and the values
+// accepted. score.c checks the score options.
 #include "attention/call/call.h"
 
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "plan/planner.h"
 
 #define MAX_ROWS                                                                                             \
-    (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits, and step past the end by a tile
+    (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits and pass the end by one tile
 
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
@@ -37,7 +37,7 @@ static clattn_status check_enums(clattn_context *c, const clattn_attention_param
     return CLATTN_OK;
 }
 
-// q, k, v and out each; then their shapes against one another, which give the letters.
+// Check q, k, v and out alone, then their shapes against each other.
 static clattn_status check_tensors(clattn_context *x, const clattn_attention_params *p, bool planning) {
     const tensor_rule q = {"q", "[B, H, Nq, D]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
@@ -148,7 +148,7 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     return CLATTN_OK;
 }
 
-// Check the buffers that score_mod and mask_mod read, and turn the texts into functions.
+// Check the buffers of score_mod and mask_mod, and generate OpenCL C from the expressions.
 static clattn_status check_mods(call *c, bool planning, unsigned how) {
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
@@ -173,7 +173,7 @@ static clattn_status check_mods(call *c, bool planning, unsigned how) {
     return CLATTN_OK;
 }
 
-// [B or 1, H or 1, row blocks, key blocks], dense or not.
+// The block mask is [B or 1, H or 1, row blocks, key blocks], with any strides.
 static clattn_status check_blocks(call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     const clattn_tensor *t = &s->block_mask;
@@ -217,7 +217,7 @@ static void fill_args(call *c) {
     cla_kv_fill(c);
 }
 
-// RoPE's copies come first, then the variant's own scratch.
+// The RoPE'd copies come first, then the kernel's own scratch.
 static void lay_out_workspace(call *c) {
     const problem *m = &c->problem;
     uint64_t at = 0;
@@ -241,7 +241,7 @@ void cla_call_leave_rope(call *c) {
     lay_out_workspace(c);
 }
 
-// A call that was never checked is taken, too: it has no context yet.
+// Also accepts a call whose check failed early: its context may still be NULL.
 void cla_call_release(call *c) {
     if (c->arrays) cla_host_release(&c->context->host, c->arrays);
     if (c->ragged.words) cla_host_release(&c->context->host, c->ragged.words);
@@ -250,13 +250,14 @@ void cla_call_release(call *c) {
     c->arrays = NULL;
 }
 
-// RoPE's copies are dense, and they and a layer's parts lie at whole multiples of 256 bytes in the workspace.
+// RoPE'd copies are dense. They and a layer's parts start at multiples of 256 bytes in the
+// workspace.
 clattn_status cla_call_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
                                  int *rows) {
     const int dense = (int)t->shape[3] | 16, own = copied ? dense & -dense : cla_tensor_row_alignment(t);
     cl_mem buffer = copied || !t->buffer ? c->params.workspace : t->buffer;
     int first;
-    if (clattn_type_numbers(t->type) > 1) { // blocks are read by their bytes
+    if (clattn_type_numbers(t->type) > 1) { // kernels read blocks byte by byte
         *rows = 16;
         return CLATTN_OK;
     }
@@ -265,7 +266,8 @@ clattn_status cla_call_alignment(const call *c, const char *name, const clattn_t
     return CLATTN_OK;
 }
 
-// Asked only where some kernel reads whole pieces of rows; others take 1, which is always true.
+// Queries the buffers only if some kernel on this device depends on alignment. Otherwise the
+// alignment is 1, which always holds.
 clattn_status cla_call_fill_alignments(call *c) {
     const clattn_attention_params *p = &c->params;
     problem *m = &c->problem;
@@ -333,11 +335,11 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     return plan(c, how);
 }
 
-// The parts of a call between a layer's projections.
+// The functions below place a call's tensors between a layer's projections.
 
 void cla_call_move(call *c, clattn_tensor *const parts[4]) {
     clattn_kv *kv = &c->params.kv;
-    const bool appends = cla_kv_appends(kv); // then the parts are appended to k and v
+    const bool appends = cla_kv_appends(kv); // then k_new and v_new are the parts
     clattn_tensor *const own[] = {&c->params.q, appends ? &kv->k_new : &kv->k, appends ? &kv->v_new : &kv->v,
                                   &c->params.out};
     args_view *const views[] = {&c->args.q, &c->args.k, &c->args.v, &c->args.out};

@@ -1,5 +1,6 @@
-// call.h: one attention call after all checks: what the kernels need, and nothing of the caller's memory any
-// more but the buffers. Made by cla_call_check (call.c); used by flash.c, unfused.c and rope.c.
+// call.h: one attention call after all checks. `call` holds everything that the kernels need. It
+// refers to the caller's device buffers, and to no host memory of the caller. cla_call_check
+// (call.c) fills it; flash.c, unfused.c and rope.c read it.
 #ifndef CLATTN_ATTENTION_CALL_CALL_H
 #define CLATTN_ATTENTION_CALL_CALL_H
 #include "attention/kv/append.h"
@@ -11,7 +12,8 @@
 #include "plan/cascade.h"
 #include "plan/variant.h"
 
-// Where the partial results of a launch go that is one of several over disjoint keys: float32, as ARGS_PARTIAL says.
+// Destination of a launch's partial result, when several launches cover disjoint keys. The format
+// is float32; see ARGS_PARTIAL in args.h.
 typedef struct call_partial {
     bool on;
     args_view out, lse;
@@ -22,61 +24,76 @@ typedef struct call {
     clattn_context *context;
     problem problem;
     variant variant;
-    variant
-        few_variant; // of a ragged batch's sequences of up to few_rows rows, where those take another kernel (mixed.c)
-    int few_rows;         // 0: they do not
-    cascade_plan cascade; // of a past that all items share
-    call_partial partial; // of a part of a call: cascade.c
-    int first_key;        // which key of the call its key 0 is
+    // With few_rows > 0: the kernel for the sequences of a ragged batch that have 1 to few_rows
+    // query rows. `variant` then computes only the longer sequences (mixed.c).
+    variant few_variant;
+    int few_rows;         // 0: one kernel computes all sequences
+    cascade_plan cascade; // plan for a past shared by all items
+    call_partial partial; // set when a cascade makes this call one part of two (cascade.c)
+    int first_key;        // index in the whole call of this launch's key 0
     attention_args args;
     ragged_batch ragged;
-    int32_t *arrays; // owned
-    mods_found mods; // what score_mod and mask_mod became
-    cl_mem q, k, v;  // what the kernels read: the caller's, or the workspace with turned copies
-    past_args past;  // of past_k and past_v
+    int32_t *arrays; // owned copies of the host arrays
+    mods_found mods; // OpenCL C made from score_mod and mask_mod
+    cl_mem q, k, v;  // what the kernels read: the caller's buffers, or RoPE'd copies
+    past_args past;  // views of past_k and past_v
     past_scale_args past_scales;
-    page_args pages; // of block_table
-    cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given
-    cl_mem
-        with_sinks; // memory for it with sinks of the device, which it takes the place of when they are in it
-    cl_mem frequencies; // of RoPE; NULL until they are needed
-    cl_mem past_table;  // of k's positions behind a past that differs, likewise
-    append append;      // of k_new and v_new, where they are given
+    page_args pages; // view of block_table
+    cl_mem table;    // device table of shifts, lengths, slopes, sinks; NULL: none needed
+    // Memory for a copy of `table` that includes sinks_device. It replaces `table` once the
+    // copy is written.
+    cl_mem with_sinks;
+    cl_mem frequencies; // for RoPE; NULL until needed
+    // Start position of k's rows for each item, when past_lengths differ. NULL until needed.
+    cl_mem past_table;
+    append append; // arguments for appending k_new and v_new
     cl_mem append_table;
-    bool appended; // who made the new rows has put them there, turned
+    bool appended; // the caller has already stored the new rows, with RoPE applied
     cl_mem workspace;
-    uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
-    uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
-    uint64_t workspace_bytes;    // all of it
-    bool turns;                  // q and k are turned by RoPE here, into the workspace, or q is rotated
-    // k is not: rows of pages and rotated ones were turned before, new ones are as they are appended
+    uint64_t q_turned, k_turned; // byte offsets of the RoPE'd copies in the workspace
+    uint64_t variant_workspace;  // byte offset of the kernel's own scratch in the workspace
+    uint64_t workspace_bytes;    // size of the workspace
+    bool turns;                  // this call writes RoPE'd or transformed copies
+    // k is read in place, without a RoPE'd copy. True for paged and Hadamard-transformed keys,
+    // which are stored with RoPE applied, and for appended keys, which get RoPE as they are
+    // appended.
     bool keeps_keys;
-    bool empty; // nothing to do: B, H or Nq is 0
-    // A copy; its host arrays are copies in `arrays`, or not looked at again. Last: what is before it starts as zero.
+    bool empty; // no output to compute: B, H or Nq is 0
+    // Copy of the caller's parameters. Its host arrays point into `arrays`, or are not read again.
+    // Must be the last field: cla_call_check zeroes every field before it.
     clattn_attention_params params;
 } call;
 
-// Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v, out and new keys may be so, too,
-// where they are parts of a workspace that a layer makes later. `params` may be the call's own. Release the call whether it
-// was refused or not.
+// Check the parameters and plan the call. Buffers may be NULL unless `purpose` is ENTRY_ENQUEUE.
+// `params` may be &c->params. Release the call with cla_call_release after success and after
+// failure.
+//
+// Bits of `how`. CALL_PARTS: q, k, v, out and new keys may lack buffers. They are parts of a
+// workspace that a layer allocates later.
 #define CALL_PARTS 1
-#define CALL_KEYS_TURNED 2 // RoPE is of q alone
-#define CALL_SIZES 4       // buffers of keys are not looked at: views with axes are there
-#define CALL_UNPLANNED 8   // no kernel is chosen and no expressions are looked up: the caller has its own
+// The caller applies RoPE to the keys; only q gets RoPE here.
+#define CALL_KEYS_TURNED 2
+// Only the axes of the key tensors matter; their buffers are ignored.
+#define CALL_SIZES 4
+// Choose no kernel and compile no expressions: the caller brings its own kernel.
+#define CALL_UNPLANNED 8
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, unsigned how, call *c);
-// The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
+// Set the offsets of q, k, v and out inside the workspace, when they changed after the check.
+// cla_call_bind sets the workspace's buffer.
 void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);
-// Then keys and values that are not in it.
+// Set the buffers of k and v when they are not in the workspace.
 void cla_call_bind_kv(call *c, const clattn_kv *kv);
 void cla_call_release(call *c);
 
-// Elements to which all rows of a tensor are aligned, or of its copy; and those of q, k and v, of a call that was not planned.
+// Alignment in elements (a power of two, at most 16) of the rows of a tensor, or of its RoPE'd copy
+// if `copied`.
 clattn_status cla_call_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
                                  int *rows);
 clattn_status cla_call_fill_alignments(call *c);
 
-// Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
+// Skip RoPE in this call because the projections apply it. Drops the RoPE'd copies from the
+// workspace.
 void cla_call_leave_rope(call *c);
 #endif

@@ -34,13 +34,14 @@ static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes)
     return same;
 }
 
-// Where buffers are not known yet, sizes that differ say that the strides are one tensor's.
+// Without buffers (planning), equal strides with Dv < D identify a view: separate tensors would
+// have different strides.
 bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
     const int64_t d = k->shape[3], dv = v->shape[3];
     return k->type == v->type && dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
 }
 
-// Of as many numbers each.
+// Both sides must have the same number of scales per row.
 static bool same_scales(const clattn_tensor *a, const clattn_tensor *b, const clattn_tensor *k,
                         const clattn_tensor *v) {
     const bool groups = a->rank == 4;
@@ -56,13 +57,11 @@ static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clat
                                      same_place(k_zero, v_zero, k_zero->rank ? 3 : 0)));
 }
 
-// New rows go to a cache whose values are a view of its keys.
 bool cla_kv_is_latent_cache(const clattn_kv *kv) {
     return cla_kv_appends(kv) && kv->k.buffer &&
            is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale, &kv->k_zero, &kv->v_zero);
 }
 
-// Whether a value is the first numbers of its key's row, as in latent attention, in the past, too.
 bool cla_kv_is_shared(const clattn_kv *kv) {
     return is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale, &kv->k_zero, &kv->v_zero) &&
            (!cla_kv_has_past(kv) || is_shared(&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale,

@@ -1,36 +1,39 @@
-// forms.h: which form a call has, by its parameters alone: where its keys and values lie, whether its rows are packed, and which
-// options change its scores.
+// forms.h: predicates on the parameters of a call: where keys and values are stored, whether
+// sequences are packed, and which options change scores.
 #ifndef CLATTN_ATTENTION_CALL_FORMS_H
 #define CLATTN_ATTENTION_CALL_FORMS_H
 #include <clattn/clattn.h>
 #include "tables/score.def"
 
-// New rows go to the caches; keys lie in pages; there is a past before k and v.
+// New rows are appended (k_new); keys are in pages (block_table); past_k precedes k.
 bool cla_kv_appends(const clattn_kv *kv);
 bool cla_kv_is_paged(const clattn_kv *kv);
 bool cla_kv_has_past(const clattn_kv *kv);
-int64_t cla_kv_count(const clattn_kv *kv);   // keys of an item at most
-int cla_kv_past(const clattn_kv *kv, int b); // those of an item that lie in the past
+int64_t cla_kv_count(const clattn_kv *kv);   // upper bound on the keys of an item
+int cla_kv_past(const clattn_kv *kv, int b); // keys of item b that are in the past
 
-// Whether v is a part of k's rows; whether values are the first numbers of their keys' rows, as in latent attention, in the past,
-// too; whether new rows go to such a cache, and v_new is then a view of k_new.
+// True if v is a view of the first numbers of k's rows.
 bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v);
+// The same for scales, zero points and the past, as in latent attention.
 bool cla_kv_is_shared(const clattn_kv *kv);
+// True if new rows are appended to such a cache, so that v_new is a view of k_new.
 bool cla_kv_is_latent_cache(const clattn_kv *kv);
 
-// Whether sequences are packed; their number, which is B where it is no axis of q; whether keys are packed, too; whether the
-// lengths are on the device.
+// Ragged batches: whether sequences are packed, their number (B otherwise), whether keys are packed
+// too, and whether lengths are in device memory.
 bool cla_ragged_given(const clattn_attention_params *p);
 int64_t cla_ragged_sequences(const clattn_attention_params *p);
 bool cla_ragged_packs_keys(const clattn_attention_params *p);
 bool cla_ragged_on_device(const clattn_attention_params *p);
 
-// The options of a call's scores as ARGS_... of args.h.
+// The score options in use, as ARGS_... bits of args.h.
 int cla_score_flags(const clattn_score *score);
-// By what those that are given differ, as "tables/score.def" has it.
+// How results differ under the options in use: by item, head, row, ... The bits are in
+// "tables/score.def".
 unsigned cla_score_differs(const clattn_score *score);
-// Why a past that items share is not read once with one of them; NULL: it is.
+// Why these score options prevent a cascade (one read of a past that all items share); NULL: they
+// permit one.
 const char *cla_score_apart(const clattn_score *score);
-// Keys that the window, or it and causality, let a row see; 0: one side is open.
+// Width of the window in keys (left + right + 1; causality is right = 0). 0: one side is unbounded.
 int cla_score_band(const clattn_score *score);
 #endif

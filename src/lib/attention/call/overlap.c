@@ -1,7 +1,10 @@
-// overlap.c: see overlap.h. A byte of both views is a solution of start_a + sum x_i a_i + r = start_b + sum y_j b_j + s with
-// bounded x, y, r and s. With x counted from its far end all terms add up: the question is whether a sum of bounded
-// multiples of the strides falls into an interval. The strides are tried from the largest down; what the smaller ones can
-// still add, and their common divisor, leave few multiples of each.
+// overlap.c: see overlap.h. Views a and b share a byte if this equation has a solution with bounded
+// x, y, r and s:
+//     start_a + sum x_i stride_a_i + r  =  start_b + sum y_j stride_b_j + s
+// Counting x from its upper bound makes all terms positive. The question becomes: can a sum of
+// bounded multiples of the strides fall into an interval? The search tries strides from the largest
+// down. Two bounds leave few multiples of each stride: the most that the smaller strides can still
+// add, and their greatest common divisor.
 #include "attention/call/overlap.h"
 
 #include "attention/call/tensor.h"
@@ -28,9 +31,9 @@ byte_view cla_byte_view(const clattn_tensor *t, uint64_t base) {
 
 typedef struct search {
     int terms, steps;
-    struct byte_axis term[2 * CLATTN_MAX_RANK]; // descending; count is the most a term can be multiplied with
-    int64_t most[2 * CLATTN_MAX_RANK + 1];      // what the terms from here on add up to
-    int64_t divisor[2 * CLATTN_MAX_RANK + 1];   // of them all; 0: there are none
+    struct byte_axis term[2 * CLATTN_MAX_RANK]; // descending stride; count: largest multiple
+    int64_t most[2 * CLATTN_MAX_RANK + 1];      // largest sum of the terms from here on
+    int64_t divisor[2 * CLATTN_MAX_RANK + 1];   // their common divisor; 0 after the last
 } search;
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -54,10 +57,10 @@ static void add_terms(search *s, const byte_view *v) {
     }
 }
 
-// Whether a sum of the terms from `at` on lies in low .. high.
+// Can the terms from `at` on add up to a value in [low, high]?
 static overlap find(search *s, int at, int64_t low, int64_t high) {
     if (high < 0 || low > s->most[at]) return OVERLAP_NONE;
-    if (low <= 0 || high >= s->most[at]) return OVERLAP_SOME; // nothing of each, or all
+    if (low <= 0 || high >= s->most[at]) return OVERLAP_SOME; // all terms at 0, or at most
     if (high / s->divisor[at] * s->divisor[at] < low) return OVERLAP_NONE;
     if (++s->steps > OVERLAP_STEPS) return OVERLAP_UNKNOWN;
     const struct byte_axis x = s->term[at];
@@ -82,7 +85,8 @@ overlap cla_overlap(const byte_view *a, const byte_view *b) {
         s.most[i] = s.most[i + 1] + s.term[i].stride * s.term[i].count;
         s.divisor[i] = common_divisor(s.term[i].stride, s.divisor[i + 1]);
     }
-    // From the last block of `a` backwards to blocks of `b`: they meet where the second starts less than a block after.
+    // Measure from the last block of `a` backwards to the blocks of `b`. Blocks meet if the
+    // distance is less than one block.
     const int64_t far = (int64_t)(a->end - b->start) - a->block;
     return find(&s, 0, far - b->block + 1, far + a->block - 1);
 }

@@ -26,7 +26,7 @@ int cla_kv_length(const call *c, int b) {
     return c->params.score.kv_lengths ? c->params.score.kv_lengths[b] : cla_kv_most(c, b);
 }
 
-// Keys of the launch, counted from its first key on.
+// Lengths count from the call's key 0, so subtract the keys before this launch.
 int cla_call_keys(const call *c, int b) {
     return cla_kv_length(c, b) - (c->params.score.kv_lengths ? c->first_key : 0);
 }
@@ -44,13 +44,14 @@ int cla_call_items_apart(const call *c) {
     return alike && c->problem.batch > 1 ? 1 : c->problem.batch;
 }
 
-// The sum over i in [0, n) of at + i, held between 0 and most.
+// The sum over i in [0, n) of at + i, with each term clamped to [0, most].
 static double held_sum(double n, double at, double most) {
     const double low = fmin(fmax(-at, 0.0), n), high = fmin(fmax(most - at, low), n);
     return (high - low) * (2.0 * at + low + high - 1.0) / 2.0 + (n - high) * most;
 }
 
-// How many of its first keys the rows of one batch item see together, as items.clh has it.
+// Sum over the rows of item b of the keys they see among its first `keys` keys. Same bounds as
+// items.clh.
 static double seen_of(const call *c, int b, int first, int rows, double keys) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
@@ -73,7 +74,7 @@ double cla_call_seen_in(const call *c, int b, int first, int rows, double first_
 
 double cla_call_seen(const call *c, int first, int rows) {
     double seen = 0.0;
-    if (c->ragged.on_device) return c->ragged.total_q * cla_call_row_keys(c); // at most
+    if (c->ragged.on_device) return c->ragged.total_q * cla_call_row_keys(c); // an upper bound
     if (!(c->args.flags & ARGS_BATCH_ROWS)) return c->problem.batch * cla_call_seen_of(c, 0, first, rows);
     for (int b = 0; b < c->problem.batch; b++) seen += cla_call_seen_of(c, b, first, rows);
     return seen;

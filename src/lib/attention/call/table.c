@@ -8,7 +8,8 @@
 #include "base/host.h"
 #include "launch/recording.h"
 
-#define MOST_ORDERED 4096 // sequences that the device orders: it compares each with all
+// Largest number of sequences that the device sorts by length: the kernel compares each pair.
+#define MOST_ORDERED 4096
 
 static size_t item_words(const call *c) {
     return c->ragged.given ? ARGS_SEQUENCE_WORDS : ARGS_ITEM_WORDS;
@@ -27,7 +28,7 @@ static void fill_sequences(const call *c, int32_t *words) {
     const ragged_batch *r = &c->ragged;
     if (!r->given || r->on_device) return;
     for (int n = 0; n < r->sequences; n++, words += ARGS_SEQUENCE_WORDS) {
-        if (!cla_ragged_has_work(r, n)) words[1] = 0; // of this launch; the call's stays
+        if (!cla_ragged_has_work(r, n)) words[1] = 0; // another launch computes it
         words[4] = p->cu_seqlens_q[n];
         words[5] = r->packed_keys ? p->kv.cu_seqlens_kv[n] : 0;
         words[6] = n < r->working ? r->before[n] : ARGS_NO_SEQUENCE;
@@ -44,7 +45,7 @@ static int within(int x, int most) {
     return x < 0 ? 0 : x < most ? x : most;
 }
 
-// The words of args.h's table, for the query rows from `first` on.
+// Fill the words described in args.h, for `rows` query rows from `first` on.
 static void fill_table(const call *c, int32_t *words, const call_words *of, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
@@ -102,7 +103,7 @@ clattn_status cla_call_table(call *c, chain *steps) {
     return cla_sinks_borrow(c, steps, &c->with_sinks);
 }
 
-// The array on the device that says where an item's keys begin, or how many they are; NULL: the host knows.
+// The device array with each item's key offsets or key counts; NULL if the host knows the counts.
 static const clattn_tensor *keys_array(const call *c) {
     const clattn_kv *kv = &c->params.kv;
     return c->ragged.packed_keys                      ? &kv->cu_seqlens_kv_device
@@ -145,7 +146,7 @@ clattn_status cla_ragged_enqueue(call *c, chain *steps) {
     cla_launch_value(&l, &a, sizeof a);
     l.derives = 4;
     if (!cla_recording_has(steps, &l, &c->table)) TRY(cla_launch_enqueue(steps, &l));
-    c->ragged.limits = NULL; // the table is made
+    c->ragged.limits = NULL; // the table is complete
     return CLATTN_OK;
 }
 

@@ -1,4 +1,4 @@
-// tensor.c: views: constructors, and the checks of tensor.h.
+// tensor.c: constructors of views, and the checks of tensor.h.
 #include "attention/call/tensor.h"
 
 #include <stdio.h>
@@ -42,14 +42,14 @@ void cla_tensor_drop_absent(clattn_tensor *const views[], int count) {
 }
 
 bool cla_tensor_is_empty(const clattn_tensor *t) {
-    for (int i = 0; i < t->rank && i < CLATTN_MAX_RANK; i++) // of views that nobody has checked, too
+    for (int i = 0; i < t->rank && i < CLATTN_MAX_RANK; i++) // t may be unchecked
         if (t->shape[i] == 0) return true;
     return false;
 }
 
 int64_t cla_tensor_count(const clattn_tensor *t) {
     int64_t n = cla_tensor_is_empty(t) ? 0 : 1;
-    for (int i = 0; i < t->rank; i++) n *= t->shape[i]; // tensor_check has bounded it
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i]; // cla_tensor_check has bounded the product
     return n;
 }
 
@@ -57,7 +57,7 @@ typedef struct number_text {
     char text[128];
 } number_text;
 
-// "[2,3]", for a message.
+// Print as "[2,3]" for a message.
 static number_text print_numbers(const int64_t *x, int count) {
     number_text t = {""};
     size_t used = 0;
@@ -69,7 +69,7 @@ static number_text print_numbers(const int64_t *x, int count) {
     return t;
 }
 
-// "f32, f16 or bf16", likewise.
+// Print as "f32, f16 or bf16" for a message.
 static number_text print_types(unsigned types) {
     number_text t = {""};
     size_t used = 0;
@@ -90,21 +90,23 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
                             rule->name, clattn_type_name(t->type), print_types(types).text);
 }
 
-// A size below 2^31 times this stays below 2^59.
+// Multiplying a value below SMALL by a size (below 2^31) stays below 2^59.
 #define SMALL ((int64_t)1 << 28)
 
-// The power of two below which the bytes of so many elements are counted in 64 bits: of 16 bytes, or of a block.
+// Log2 of the largest element count whose size in bytes fits 64 bits, for elements of up to 16
+// bytes or for blocks.
 static int most_log2(clattn_type type) {
     return clattn_type_numbers(type) > 1 ? 57 : 59;
 }
 
-// Index of the last element, relative to the buffer; -1 where 64 bits do not hold it in bytes.
+// Index of the last element in the buffer; -1 if its byte offset exceeds 64 bits.
 static int64_t last_index(const clattn_tensor *t) {
     int64_t index = t->offset;
     for (int i = 0; i < t->rank; i++) {
         const int64_t steps = t->shape[i] - 1;
         const bool small =
-            t->stride[i] < SMALL && index < (int64_t)1 << 58; // a division costs more than all the rest
+            // Skip the division for small strides: it costs more than the rest of the check.
+            t->stride[i] < SMALL && index < (int64_t)1 << 58;
         if (!small && steps > 0 && t->stride[i] > (INT64_MAX / 16 - index) / steps) return -1;
         index += steps * t->stride[i];
     }
@@ -160,7 +162,7 @@ static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, co
     return CLATTN_OK;
 }
 
-// Sorted by stride, each axis must step over all that the smaller ones span.
+// In order of ascending stride, each axis must step past the span of all smaller ones.
 static bool elements_overlap(const clattn_tensor *t) {
     int64_t span = 0;
     bool used[CLATTN_MAX_RANK] = {false};

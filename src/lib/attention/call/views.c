@@ -20,7 +20,7 @@ clattn_tensor *cla_view_of(clattn_attention_params *p, size_t field) {
 }
 
 char cla_view_axis(const view_rule *rule, const clattn_tensor *t, int axis) {
-    const size_t more = strlen(rule->axes) - CLATTN_MAX_RANK; // 1 where there is a fifth letter
+    const size_t more = strlen(rule->axes) - CLATTN_MAX_RANK; // 1 if the row has five letters
     return rule->axes[CLATTN_MAX_RANK - t->rank + axis + (t->rank == CLATTN_MAX_RANK ? (int)more : 0)];
 }
 
@@ -35,7 +35,8 @@ static bool may_be_absent(const given_views *g, const view_rule *rule, const cla
     return rule->given == GIVEN_OPTIONAL || !cla_tensor_is_empty(t);
 }
 
-// The rows of so many bytes of clattn_attention_params, which lie at `part`.
+// Read those rows of views.def whose field is within [first, first + bytes) of
+// clattn_attention_params. `part` is the struct at `first`.
 static void take_part(const given_views *g, size_t first, size_t bytes, void *part) {
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
         if (rule->field < first || rule->field >= first + bytes) continue;
@@ -71,7 +72,7 @@ void cla_views_add(call_views *v, const char *name, const clattn_tensor *t, view
     to->use = use;
 }
 
-// Values that are a view of their keys are the keys' memory, once.
+// If v is a view of k, its memory is k's: add the memory once.
 void cla_views_add_attention(call_views *v, const clattn_attention_params *p) {
     const bool appends = cla_kv_appends(&p->kv), latent = cla_kv_is_latent_cache(&p->kv);
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
@@ -94,8 +95,8 @@ static cl_int ask(cl_mem buffer, cl_mem_info what, void *answer, size_t bytes) {
     return clGetMemObjectInfo(buffer, what, bytes, answer, NULL);
 }
 
-// Intel's runtime knows no parent that its maker has released, though a part keeps it alive. The part then answers for
-// itself; its host pointer is where it begins.
+// Intel's runtime rejects a parent that the application has released, although the sub-buffer keeps
+// it alive. Then the sub-buffer itself is the space, and its host pointer is its start.
 static cl_int find_part(view_memory *m) {
     void *host = NULL;
     const cl_int code = ask(m->buffer, CL_MEM_HOST_PTR, &host, sizeof host);
@@ -103,7 +104,8 @@ static cl_int find_part(view_memory *m) {
     return code;
 }
 
-// A sub-buffer's space is its parent's bytes, and that of memory which the caller gave is the host's.
+// The space of a sub-buffer is its parent. The space of CL_MEM_USE_HOST_PTR memory is the host's
+// address space.
 static cl_int find_space(view_memory *m) {
     cl_mem parent = NULL;
     cl_mem_flags flags = m->access;
@@ -144,7 +146,7 @@ clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem bu
     return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 
-// Memory that is an address: nothing tells how it may be used, and of svm how far it reaches.
+// A raw address. Its access flags are unknown, and for SVM its size is unknown too.
 static clattn_status describe_pointer(clattn_context *c, const char *name, cl_mem buffer, view_memory *m) {
     *m = (view_memory){.buffer = buffer,
                        .start = (uint64_t)(uintptr_t)cla_pointer_address(buffer),
@@ -176,7 +178,7 @@ static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer
     return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 
-// A device of 32 address bits would take an offset past them for another place.
+// On a device with 32 address bits, larger offsets would wrap around.
 static clattn_status check_reach(clattn_context *c, const char *name, uint64_t bytes) {
     if (c->capabilities.address_bits != 32 || bytes <= (uint64_t)1 << 32) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_UNSUPPORTED,
@@ -199,7 +201,7 @@ static clattn_status check_access(clattn_context *c, const char *name, view_use 
                                              : "CL_MEM_READ_ONLY or ");
 }
 
-// The buffer of a view, asked unless a view before has it.
+// Find the memory of a view. Each buffer is queried once.
 static clattn_status place(call_views *v, call_view *x) {
     x->memory = NULL;
     for (int i = 0; i < v->memories && !x->memory; i++)
@@ -228,9 +230,9 @@ static clattn_status check_apart(clattn_context *c, const char *name, const byte
     if (found == OVERLAP_NONE) return CLATTN_OK;
     return cla_context_fail(
         c, CLATTN_INVALID_ARGUMENT,
-        found == OVERLAP_SOME ? "%s: overlaps %s in memory: what a call writes must lie apart from all else"
-                              : "%s: may overlap %s in memory, their strides are too irregular to tell: lay "
-                                "them apart",
+        found == OVERLAP_SOME
+            ? "%s: overlaps %s in memory: what a call writes must lie apart from all else"
+            : "%s: may overlap %s in memory, their strides are too irregular to be sure: use separate memory",
         name, other->name);
 }
 

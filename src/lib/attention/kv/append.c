@@ -1,4 +1,4 @@
-// append.c: see append.h; and clattn_append_enqueue.
+// append.c: see append.h. Also clattn_append_enqueue.
 #include "attention/kv/append.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "base/host.h"
 #include "launch/entry.h"
 
-#define GROUP 32 // work-items of a row, but on a CPU
+#define GROUP 32 // work-items per row, except on a CPU
 
 static int group_of(const append_side *s) {
     static const clattn_tensor none;
@@ -43,15 +43,16 @@ static bool alike(const append_side *k, const append_side *v) {
            (!k->scale || k->scale->type == v->scale->type);
 }
 
-// A launch that rotates one side keeps rows of both in local memory. Only the width of a rotated side is bounded (rope.c).
+// A kernel with a Hadamard transform keeps rows of both sides in local memory, so both widths are
+// limited. rope.c limits only the transformed side.
 static bool fits_beside(const append *a) {
     const bool rotates = a->rotation[0] || a->rotation[1];
     return !rotates ||
            (a->k.rows->shape[3] <= ROTATED_MOST_COLUMNS && a->v.rows->shape[3] <= ROTATED_MOST_COLUMNS);
 }
 
-// One launch each writes caches of different types or kinds of scales, and rows that do not fit beside rotated ones. False: one launch
-// writes both.
+// Split into two launches if the caches differ in type or kind of scales, or if both rows do not
+// fit local memory. False: one launch writes both.
 static bool take_apart(const append *a, append apart[2]) {
     if (!a->k.rows || !a->v.rows || (alike(&a->k, &a->v) && fits_beside(a))) return false;
     apart[0] = apart[1] = *a;
@@ -150,8 +151,8 @@ typedef struct side_names {
     const char *rows, *cache, *scale, *zero, *rows_axes, *cache_axes;
 } side_names;
 
-// New rows and their cache are alike but for their number, and for the batch of packed rows and of pages; a scale for each
-// row of int8.
+// Check one side. New rows and their cache have the same shape, except for the row count, and for
+// the batch if packed or paged.
 static clattn_status check_side(clattn_context *c, const append *a, const append_side *s,
                                 const side_names *names, bool planning) {
     static const clattn_tensor none;
@@ -218,16 +219,16 @@ clattn_status cla_append_check_start(clattn_context *c, const append *a, int64_t
 typedef struct append_job {
     clattn_context *context;
     append append;
-    int32_t *words; // owned: the table of append.cl; NULL: none
+    int32_t *words; // owned table of append.cl; NULL: none
     cl_mem table;
-    clattn_append_params params; // a copy
+    clattn_append_params params;
 } append_job;
 
 static const clattn_tensor *if_given(const clattn_tensor *t) {
     return cla_tensor_given(t) ? t : NULL;
 }
 
-// A side is whole or absent.
+// A side has both new rows and a cache, or neither.
 static clattn_status take_side(clattn_context *c, append_side *to, const append_side *from,
                                const char *name) {
     *to = (append_side){if_given(from->rows), if_given(from->cache), if_given(from->scale),
@@ -245,7 +246,7 @@ static int64_t rows_of(const append *a) {
     return (a->k.rows ? a->k.rows : a->v.rows)->shape[2];
 }
 
-// Where RoPE counts: the rows' positions within what float32 angles are checked for.
+// Check that RoPE positions are in the range for which float32 angles are accurate.
 static clattn_status check_position(const append_job *job, int64_t start, int64_t rows) {
     const clattn_rope *r = &job->params.rope;
     if (!job->append.rope || job->append.turned.positions || rows == 0) return CLATTN_OK;
@@ -258,7 +259,8 @@ static clattn_status check_position(const append_job *job, int64_t start, int64_
                             (long long)r->position, (long long)start, (long long)rows);
 }
 
-// Take the start and the length of each batch item. The numbers that are checked are those that the kernel gets.
+// Read the start and the length of each batch item. Each number is read once, so that the kernel
+// gets the checked value.
 static clattn_status take_starts(append_job *job, bool copy) {
     const clattn_append_params *p = &job->params;
     const int64_t batch = batch_of(&job->append), n = rows_of(&job->append);
@@ -289,7 +291,7 @@ static clattn_status take_rope(append_job *job, bool planning) {
     if (r->layout == CLATTN_ROPE_NONE) return cla_rope_check_numbers(job->context, r, 0);
     if (!a->k.rows)
         return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
-                                "rope: turns keys, and k_new is absent");
+                                "rope: is for keys, and k_new is absent");
     const int head_dim = (int)a->k.rows->shape[3];
     TRY(cla_rope_check_numbers(job->context, r, head_dim));
     if (cla_tensor_given(&r->k_positions))

@@ -1,5 +1,6 @@
-// kv.c: where keys and values lie, as clattn_kv says: in one pair of views, behind a past of another, or in pages that a block
-// table names. Their checks, what kernels see of them, and their buffers as arguments. The device's half is cl/call/kv.clh.
+// kv.c: where keys and values are stored: in one pair of views, in a second pair for the past, or
+// in pages of a block table. Checks them and sets the kernel arguments. cl/call/kv.clh is the
+// device's part.
 #include "attention/kv/kv.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "attention/call/forms.h"
 #include "attention/call/table.h"
 
-// Options that have a place in the header and no code yet.
+// Reject options that the header defines but that are not implemented.
 clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p, bool turned) {
     const clattn_kv *kv = &p->kv;
     const struct {
@@ -19,7 +20,7 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
          "rope of i8 keys, float8 ones, those of 4 bits and of blocks"},
         {kv->k_rotation && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
-         "rope of rotated keys, which were turned before"},
+         "rope of rotated keys, which already have RoPE"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -28,7 +29,7 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
     return CLATTN_OK;
 }
 
-// A scale of each row, or of each group of a row's numbers.
+// Scales are one per row, or one per group of a row's numbers.
 static clattn_status check_scale_shape(clattn_context *x, const clattn_tensor *of, const kv_scales *s) {
     const clattn_tensor *t = s->scale;
     const int64_t width = cla_tensor_width(of), groups = t->rank == 4 ? t->shape[3] : 1;
@@ -90,7 +91,8 @@ void cla_kv_fill_groups(const clattn_kv *kv, problem *p) {
     p->zeros = (cla_tensor_given(&kv->k_zero) ? 1 : 0) | (cla_tensor_given(&kv->v_zero) ? 2 : 0);
 }
 
-// One of the past views: its rows in `axes`, as those of its new ones, `of`. A size of 1 repeats along the batch.
+// Check a view of the past. Its shape is that of `of`, the tensor of the newer rows, except for the
+// row count. The batch may be 1.
 static clattn_status check_past_view(clattn_context *c, const clattn_tensor *t, const clattn_tensor *of,
                                      const tensor_rule *rule, int64_t batch, int64_t rows) {
     TRY(cla_tensor_check(c, t, of->rank, rule));
@@ -106,7 +108,8 @@ static clattn_status refuse_without(clattn_context *c, const char *name, const c
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is given without %s", name, without);
 }
 
-// Those of past rows are as those of the others. A launch has no room for another offset of their zero points.
+// Scales of past rows must match those of newer rows. Zero points must share the offset of their
+// scales: a launch has no argument for another offset.
 static clattn_status check_past_scales(clattn_context *c, const clattn_kv *kv, bool keys, bool planning) {
     const clattn_tensor *own = keys ? &kv->k_scale : &kv->v_scale, *zero = keys ? &kv->k_zero : &kv->v_zero;
     const kv_scales past = {.scale = keys ? &kv->past_k_scale : &kv->past_v_scale,
@@ -181,7 +184,7 @@ static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t
     return CLATTN_OK;
 }
 
-// Values that are a view of k lie in its rows, which are rotated whole.
+// If v is a view of k, a Hadamard transform of k's whole rows transforms v too.
 static clattn_status check_rotation(clattn_context *c, const clattn_kv *kv) {
     TRY(cla_rotation_check(c, "k_rotation", kv->k_rotation, cla_tensor_width(&kv->k)));
     TRY(cla_rotation_check(c, "v_rotation", kv->v_rotation, cla_tensor_width(&kv->v)));
@@ -210,7 +213,7 @@ static clattn_status check_scales(clattn_context *x, const clattn_kv *kv, bool p
                             clattn_type_name(kv->v_scale.type), clattn_type_name(kv->k_scale.type));
 }
 
-// The shapes follow from q's [B, H, Nq, D] but for Hkv, Nkv and Dv. `items`: B of what is never packed.
+// Check k and v against q's shape [B, H, Nq, D]. `items`: B, also for packed sequences.
 clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t q[4], int64_t items,
                            bool planning) {
     const bool paged = cla_kv_is_paged(kv);
@@ -231,14 +234,15 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     return check_places(x, kv, items, planning);
 }
 
-// A batch of one repeats.
+// Stride 0 along the batch if the past is shared (batch size 1).
 static args_rows rows_of(const clattn_tensor *t, int batch) {
     const args_view v = cla_tensor_view(t);
     return (args_rows){v.offset, t->shape[0] == 1 && batch > 1 ? 0 : v.batch, v.head, v.row};
 }
 
-// j / page_size for j below 2^31: the multiplier is 2^shift / page_size rounded up, with so many bits that its error stays
-// below one [Granlund and Montgomery 1994, "Division by invariant integers using multiplication"].
+// Division by page_size as a multiplication, exact for j below 2^31. The multiplier is 2^shift /
+// page_size, rounded up. `shift` is large enough that the error stays below 1. [Granlund and
+// Montgomery 1994, "Division by invariant integers using multiplication"]
 static page_args pages_of(const clattn_kv *kv) {
     page_args a = {.offset = kv->block_table.offset,
                    .batch = kv->block_table.stride[0],
@@ -252,7 +256,8 @@ static page_args pages_of(const clattn_kv *kv) {
     return a;
 }
 
-// The keys of items differ with past_lengths, so that there is a table.
+// Set the arguments for pages and for the past. With past_lengths the items differ, so the call
+// needs a table.
 static void fill_places(call *c) {
     const clattn_kv *kv = &c->params.kv;
     if (c->problem.paged) c->pages = pages_of(kv);
@@ -285,7 +290,7 @@ void cla_kv_fill(call *c) {
     fill_places(c);
 }
 
-// Rows, their scales and zero points, and the same of the past.
+// Add the buffers of rows, scales and zero points.
 static void set_rows(launch *l, const cl_mem *rows, const clattn_tensor *scale, const clattn_tensor *zero) {
     cla_launch_buffer(l, rows);
     if (scale) cla_launch_buffer(l, &scale->buffer);

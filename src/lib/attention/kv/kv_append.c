@@ -1,12 +1,13 @@
-// kv_append.c: k_new and v_new of an attention call: rows appended to its caches before it looks at them. They end where the
-// call's keys end, so that its lengths say where they go. Behind a past, which they leave as it is, the cache begins with the
-// first key that is not in it.
+// kv_append.c: append k_new and v_new of an attention call to its caches before the call reads
+// them. The new rows are the last of an item's keys, so kv_lengths determine their place. Behind a
+// past, row 0 of the cache is the first key after the past.
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
 #include "attention/kv/kv.h"
 #include "base/host.h"
 
-// Where the new rows of an item go, and how many they are: as many as query rows where those have lengths.
+// First cache row and number of an item's new rows. If q_lengths match the rows, there are as many
+// new rows as query rows.
 typedef struct new_rows {
     int64_t start, count;
 } new_rows;
@@ -25,7 +26,7 @@ static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept,
                          cla_tensor_given(zero) ? zero : NULL};
 }
 
-// Packed rows lie as those of q do.
+// Packed new rows have the layout of q.
 static clattn_status check_batch(const call *c) {
     const int64_t *s = c->params.kv.k_new.shape, batch = c->ragged.given ? 1 : c->problem.batch;
     if (s[0] != batch)
@@ -38,7 +39,7 @@ static clattn_status check_batch(const call *c) {
                             (long long)s[2], c->ragged.total_q);
 }
 
-// The values of a latent lie in its keys' rows, so that those of new rows come with them, and may be no others.
+// In a latent cache v is part of k's rows, so v_new must be the same part of k_new.
 static clattn_status check_latent(const call *c) {
     const clattn_kv *kv = &c->params.kv;
     if (!cla_kv_is_view(&kv->k_new, &kv->v_new))
@@ -99,12 +100,12 @@ void cla_kv_fill_new(call *c) {
     if (c->params.kv.past_lengths) a->table = &c->append_table;
     if (c->ragged.given) a->table = &c->table;
     a->past = (append_past_args){c->past.rows, -1};
-    if (c->params.kv.past_lengths) // behind the table's items, or where the call's table has them
+    if (c->params.kv.past_lengths) // after the item entries of the table
         a->past.word = c->ragged.given ? c->past.word : c->problem.batch * APPEND_ITEM_WORDS;
     if (r->layout == CLATTN_ROPE_NONE) return;
     a->rope = r;
     a->turned = cla_rope_rows_of(c, false);
-    a->turned.position = r->position; // a new row's place counts the past
+    a->turned.position = r->position; // a new row's place includes the past
 }
 
 bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
@@ -117,7 +118,7 @@ bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_ro
     const new_rows first = c->ragged.given ? (new_rows){0, c->ragged.total_q} : rows_of(c, 0);
     for (int b = 1; b < apart; b++)
         if (rows_of(c, b).start != first.start) return false;
-    // Queries of a sequence then stand where its new keys do.
+    // With bottom-right alignment a sequence's queries have the positions of its new keys.
     if (c->ragged.given && c->append.turned.rotary_dim > 0 && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT)
         return false;
     *k = kv->k, *v = kv->v, *turned = c->append.turned;

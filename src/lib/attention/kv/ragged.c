@@ -1,4 +1,4 @@
-// ragged.c: see ragged.h: the checks.
+// ragged.c: the checks of ragged.h.
 #include "attention/kv/ragged.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "attention/call/seen.h"
 #include "base/host.h"
 
-// Refuse what cannot be given beside packed keys.
+// Reject options that do not go with packed keys.
 static clattn_status check_keys_given(clattn_context *x, const clattn_attention_params *p) {
     const bool lengths = cla_tensor_given(&p->kv.kv_lengths_device), packed = cla_ragged_packs_keys(p);
     if (lengths && p->score.kv_lengths)
@@ -37,7 +37,7 @@ clattn_status cla_ragged_check_count(clattn_context *x, const int32_t *cu_seqlen
         (long long)rows);
 }
 
-// Numbers that need an array, and arrays that need another.
+// Reject counts without their array, and arrays without cu_seqlens_q.
 clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_params *p) {
     const bool queries = p->cu_seqlens_q || cla_tensor_given(&p->cu_seqlens_q_device);
     if (!cla_ragged_given(p)) {
@@ -51,7 +51,7 @@ clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_p
     }
     if (!queries)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "%s: needs cu_seqlens_q, which may say 0, 1, 2, ... of single rows",
+                                "%s: needs cu_seqlens_q, which is 0, 1, 2, ... for single rows",
                                 cla_ragged_packs_keys(p) ? "cu_seqlens_kv" : "kv_lengths_device");
     if (cla_ragged_on_device(p) && (p->cu_seqlens_q || p->kv.cu_seqlens_kv))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
@@ -69,12 +69,15 @@ clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_p
     return check_keys_given(x, p);
 }
 
-// An array of the host, and what bounds it.
+// One host array, and its limits.
 typedef struct array_rule {
     const char *name, *most_name;
-    const int32_t *cu, *used; // used: what of each sequence is looked at, as far as it is right; NULL: all
-    const clattn_kv *before;  // of keys, whose past `used` counts; else NULL
-    int total, *longest;      // longest: the caller's bound, or 0, and then what is the most
+    // `used`: the lengths in use per sequence; NULL: all rows.
+    const int32_t *cu, *used;
+    const clattn_kv *before; // for keys: their past, which `used` includes; else NULL
+    // `total`: rows of the packed tensor. `longest`: the caller's bound; 0: receives the longest
+    // length.
+    int total, *longest;
 } array_rule;
 
 static clattn_status check_array(const call *c, const array_rule *a) {
@@ -94,7 +97,8 @@ static clattn_status check_array(const call *c, const array_rule *a) {
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: sequence %d has %d rows, more than %s, %d", a->name, b, length,
                                     a->most_name, most);
-        if (!most && to - from > *a->longest) *a->longest = to - from; // whatever lengths say, step by step
+        // the packed rows, since the lengths in use may change from call to call
+        if (!most && to - from > *a->longest) *a->longest = to - from;
     }
     return CLATTN_OK;
 }
@@ -110,7 +114,8 @@ static clattn_status check_device_array(clattn_context *x, const char *name, con
                             (long long)t->shape[0], (long long)shape, sequences);
 }
 
-// Another thread may write to the caller's arrays meanwhile: they are checked as they will be used.
+// Another thread may write to the caller's arrays. Copying first makes sure that the checked values
+// are the ones in use.
 static clattn_status copy_arrays(call *c) {
     clattn_attention_params *p = &c->params;
     ragged_batch *r = &c->ragged;

@@ -1,5 +1,5 @@
-// ragged_order.c: in which order the sequences of a ragged batch are worked on, those of much work first, and which launches they
-// are. The device's half is cl/call/items.clh.
+// ragged_order.c: the order in which the sequences of a ragged batch are computed (most work
+// first), and how the batch is cut into launches. cl/call/items.clh is the device's part.
 #include <stdlib.h>
 
 #include "attention/call/call.h"
@@ -11,7 +11,7 @@ bool cla_ragged_has_work(const ragged_batch *r, int b) {
     return r->q_length[b] >= r->from_rows && r->q_length[b] <= r->to_rows;
 }
 
-// Query heads whose rows share a unit of work, and units of so many rows.
+// Number of query heads whose rows share a unit of work.
 int cla_ragged_unit_heads(const call *c) {
     return c->variant.family->shares_heads ? c->args.group : 1;
 }
@@ -25,7 +25,7 @@ static int64_t groups_of(const call *c, int64_t units) {
     return units * (c->problem.heads / cla_ragged_unit_heads(c)) * c->variant.splits;
 }
 
-// A sequence and what a unit of its rows costs.
+// A sequence, and the cost of one unit of its rows.
 typedef struct sequence_cost {
     int b;
     double cost;
@@ -57,7 +57,7 @@ clattn_status cla_ragged_order(call *c) {
         r->order[n] = costs[n].b, r->before[n] = (int32_t)before;
         before += units_of(c, r->q_length[costs[n].b]);
     }
-    r->before[r->working] = (int32_t)before; // below 2^31: the planner saw that the groups are
+    r->before[r->working] = (int32_t)before; // the planner has limited it to 31 bits
     cla_host_release(&c->context->host, costs);
     return CLATTN_OK;
 }

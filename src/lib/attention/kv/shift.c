@@ -1,5 +1,5 @@
-// shift.c: clattn_shift_enqueue: keys of a cache turned on by RoPE where they lie, in any type that keys have. Leaves out new rows
-// (append.c), and RoPE of rows that are not in a cache (rope_call.c).
+// shift.c: clattn_shift_enqueue: rotate the keys of a cache in place by RoPE, for every key type.
+// append.c appends new rows, and rope_call.c applies RoPE outside a cache.
 #include <stddef.h>
 
 #include "attention/call/views.h"
@@ -8,13 +8,13 @@
 #include "base/host.h"
 #include "launch/entry.h"
 
-#define GROUP 32 // work-items of a row, but on a CPU
+#define GROUP 32 // work-items per row, except on a CPU
 
 typedef struct shift_job {
     clattn_context *context;
-    int width;                  // R
-    int32_t *words;             // owned: the table of shift.cl; NULL: none
-    clattn_shift_params params; // a copy
+    int width;      // R, the rotary columns
+    int32_t *words; // owned table of shift.cl; NULL: none
+    clattn_shift_params params;
 } shift_job;
 
 static clattn_status get_program(const shift_job *job, knobs *k, program **p) {
@@ -53,7 +53,7 @@ static clattn_status check_tensors(const shift_job *job, bool planning) {
     return cla_kv_check_scales(c, &p->k, &scales);
 }
 
-// How keys turn. All pairs turn by the delta, whatever positions they had.
+// Check the RoPE options. Every pair rotates by delta, so options about positions are rejected.
 static clattn_status check_rope(shift_job *job) {
     clattn_context *c = job->context;
     const clattn_rope *r = &job->params.rope;
@@ -68,25 +68,24 @@ static clattn_status check_rope(shift_job *job) {
     for (size_t n = 0; n < sizeof places / sizeof places[0]; n++)
         if (places[n].given)
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "rope.%s: has no effect here: delta says by how many positions all turn",
+                                    "rope.%s: has no effect here: all keys move by delta positions",
                                     places[n].name);
     if (r->layout == CLATTN_ROPE_NONE)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.layout: is CLATTN_ROPE_NONE: that by which keys were turned is needed");
+                                "rope.layout: is CLATTN_ROPE_NONE: the layout of the stored keys is needed");
     TRY(cla_rope_check_numbers(c, r, (int)cla_tensor_width(&job->params.k)));
     if (r->scaling == CLATTN_ROPE_SCALING_DYNAMIC && r->length > r->original_length)
-        return cla_context_fail(
-            c, CLATTN_INVALID_ARGUMENT,
-            "rope.length: %g: above original_length, %g, each length has frequencies of its "
-            "own: keys that were all turned by one are shifted by NTK with its factor",
-            r->length, r->original_length);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.length: %g: above original_length, %g, each length has frequencies of "
+                                "its own: if all keys have those of one length, use NTK with its factor",
+                                r->length, r->original_length);
     job->width = cla_rope_width(r, (int)cla_tensor_width(&job->params.k));
     const bool waits = clattn_type_numbers(job->params.k.type) > 1 ||
                        cla_kv_scale_group(&job->params.k, &job->params.k_scale, &job->params.k_zero);
     if (!waits || job->width <= SHIFT_MOST_BLOCK_WIDTH) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "rope.rotary_dim: %d: of keys in blocks or groups at most %d turn", job->width,
-                            SHIFT_MOST_BLOCK_WIDTH);
+                            "rope.rotary_dim: %d: for keys in blocks or groups it must be at most %d",
+                            job->width, SHIFT_MOST_BLOCK_WIDTH);
 }
 
 static clattn_status check_delta(const shift_job *job, int64_t b, int32_t delta) {
@@ -95,7 +94,8 @@ static clattn_status check_delta(const shift_job *job, int64_t b, int32_t delta)
                             "delta: %d of item %lld: must be -2^24 to 2^24", (int)delta, (long long)b);
 }
 
-// Take the delta and the length of each batch item. The numbers that are checked are those that the kernel gets.
+// Read the delta and the length of each batch item. Each number is read once, so that the kernel
+// gets the checked value.
 static clattn_status take_items(shift_job *job, bool copy) {
     const clattn_shift_params *p = &job->params;
     const int64_t batch = p->k.shape[0], n = p->k.shape[2];

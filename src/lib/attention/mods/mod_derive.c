@@ -1,7 +1,8 @@
-// mod_derive.c: see mod_derive.h. A walk from the root down to each `score`, which takes along what the derivatives of the parts below
-// are multiplied with; at each `score` that product is a term. So a product comes into the branches of a choice, and where a branch has
-// no derivative it is 0 and nothing times 0: what is infinite elsewhere, such as the derivative of sqrt at 0, makes no NaN there. A part
-// that does not depend on score, or is a whole number, has no term at all.
+// mod_derive.c: see mod_derive.h. A walk from the root down to each `score`. It collects the
+// factors of the chain rule, and writes their product as a term at each `score`. Products are
+// placed inside the branches of a choice. A branch without a derivative is then plain 0, and not 0
+// times an infinite factor, such as the derivative of sqrt at 0. Parts that do not depend on score,
+// and integers, have no terms.
 #include "attention/mods/mod_derive.h"
 
 #include <stdio.h>
@@ -12,16 +13,17 @@
 #include "attention/mods/mod_token.h"
 #include "base/host.h"
 
-#define LONGEST 65536 // as a text may be at most
+#define LONGEST 65536 // limit on a text
 
 enum { UNKNOWN, FLAT, VARIES };
 
 typedef struct derivation {
     mod_tree *tree;
-    mod_form out, factors; // what is written, and the product of all that is around
-    size_t base;           // where the factors of the bracket that is open begin
-    bool negative;         // the sign of that product
-    bool first, alone;     // in that bracket: nothing is before it, and nothing will be behind it
+    mod_form out, factors; // the output, and the current product of factors
+    size_t base;           // start of the factors inside the open bracket
+    bool negative;         // sign of the product
+    // In the open bracket: no term was written yet; no other term will follow.
+    bool first, alone;
     unsigned char known[MOD_NODES];
     mod_fault *fault;
 } derivation;
@@ -37,14 +39,15 @@ static bool refuse(derivation *d, const mod_node *x, const char *why) {
     return false;
 }
 
-// What of a part becomes a term, in any branch.
+// True if this part has a term in some branch.
 static bool counts(const mod_rule *rule, int part) {
     for (int branch = 0; branch <= RULE_CONDITIONS; branch++)
         if (rule->by[branch][part]) return true;
     return false;
 }
 
-// Whether the bits of a score are looked at in a whole number: it is then no steps with a derivative of 0 between them.
+// True if an integer depends on the bits of the score. Then it is not a step function with
+// derivative 0.
 static bool reads_bits(derivation *d, int n) {
     const mod_node *x = node(d, n);
     if (!(x->by & MOD_BY_SCORE) || x->type == MOD_BOOL) return false;
@@ -65,7 +68,7 @@ static bool varies_by_parts(derivation *d, const mod_node *x) {
     return any && (rule || refuse(d, x, "has no derivative here"));
 }
 
-// Whether it has a derivative that is not 0 everywhere.
+// True if the derivative is not 0 everywhere.
 static bool varies(derivation *d, int n) {
     const mod_node *x = node(d, n);
     if (d->known[n] != UNKNOWN) return d->known[n] == VARIES;
@@ -84,7 +87,7 @@ static bool varies(derivation *d, int n) {
     return any;
 }
 
-// Whether its derivative has a choice.
+// True if the derivative contains a choice.
 static bool chooses(derivation *d, int n) {
     const mod_node *x = node(d, n);
     const mod_rule *rule = cla_mod_rule(x);
@@ -99,7 +102,8 @@ static bool is_one_token(const mod_node *x) {
            x->kind == MOD_LOAD;
 }
 
-// A part's text, without its comments. `alone`: it is all that a function takes there.
+// Write a part's text without comments. `alone`: it is a whole function argument, so it needs no
+// brackets.
 static void put_part(mod_form *form, const mod_node *x, char way, bool alone) {
     const bool cast = way == '$' && x->type != MOD_FLOAT;
     const bool choice = x->kind == MOD_CHOICE && x->open == x->from;
@@ -132,7 +136,7 @@ static bool is_full(const derivation *d) {
     return !d->out.at || !d->factors.at || d->out.used > LONGEST || d->factors.used > LONGEST;
 }
 
-// One factor more; returns what takes it away again.
+// Append a factor. Returns the length to restore to remove the factor.
 static size_t push(derivation *d, const mod_node *x, const char *template) {
     const size_t before = d->factors.used;
     if (*template == '-') d->negative = !d->negative, template ++;
@@ -150,7 +154,7 @@ static void begin_term(derivation *d, bool negative) {
     d->first = false;
 }
 
-// The product, with its sign.
+// Write the current product as a term, with its sign.
 static void put_product(derivation *d, const char *without, const char *behind) {
     const int length = (int)(d->factors.used - d->base);
     begin_term(d, d->negative);
@@ -162,7 +166,8 @@ static void put_product(derivation *d, const char *without, const char *behind) 
 
 static void put_terms(derivation *d, int n);
 
-// The terms of its parts, each with its factor. What is around several of them is written once, unless one chooses.
+// Write the terms of a node's parts, each with its factor. Common factors of several parts are
+// written once, unless a part has a choice.
 static void put_sum(derivation *d, const mod_node *x, const char *const by[RULE_PARTS]) {
     int count = 0;
     bool choice = false;
@@ -218,7 +223,7 @@ static void write_derivative(derivation *d) {
     if (d->first) cla_mod_form_put(&d->out, "0.0f");
 }
 
-// It is a text like any other, and may be no larger.
+// The derivative must obey the limits of every text.
 static void check_size(derivation *d, const mod_source *source) {
     mod_source derived = *source;
     char why[MOD_WHY];

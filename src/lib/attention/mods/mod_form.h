@@ -1,4 +1,4 @@
-// mod_form.h: a text that is being written.
+// mod_form.h: a growing text buffer.
 #ifndef CLATTN_ATTENTION_MODS_MOD_FORM_H
 #define CLATTN_ATTENTION_MODS_MOD_FORM_H
 #include <stddef.h>
@@ -15,6 +15,6 @@ typedef struct mod_form {
 __attribute__((__format__(__printf__, 2, 3)))
 #endif
 void cla_mod_form_put(mod_form *form, const char *format, ...);
-// Brackets in one another, at most.
+// The largest depth of nested brackets.
 int cla_mod_form_nested(const mod_form *form);
 #endif

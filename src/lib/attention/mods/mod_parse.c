@@ -1,5 +1,6 @@
-// mod_parse.c: see mod_parse.h. Recursive descent over the expressions of C without effects; types follow from the bottom up
-// as C has them (mod_types.c). Types that do not fit together are the compiler's to refuse.
+// mod_parse.c: see mod_parse.h. Recursive descent over C expressions without side effects. Types
+// are computed bottom up, as in C (mod_types.c). The compiler rejects types that do not fit
+// together.
 #include "attention/mods/mod_parse.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "attention/mods/mod_token.h"
 #include "attention/mods/mod_types.h"
 
-#define VECTOR_MOST 16 // parts of a vector
+#define VECTOR_MOST 16 // elements of a vector
 
 typedef mod_parser parser;
 
@@ -28,12 +29,12 @@ static bool takes(parser *p, const char *token) {
     return true;
 }
 
-// The length of the thing that stands here, as a refusal names it.
+// The length of the token at this place, for an error message.
 static int length_here(const char *at) {
     const int word = cla_mod_word_length(at), sign = cla_mod_operator_length(at);
     return word ? word : sign ? sign : *at != '\0';
 }
-// Python's operators are no words of C, and // begins a comment, behind which the text ends.
+// Reject the token at this place. Explains Python's operators, and a // that began a comment.
 static int refuse_here(parser *p, const char *why) {
     skip(p);
     const char *at = p->at, *meant = cla_mod_word_meant(at, cla_mod_word_length(at));
@@ -61,11 +62,10 @@ static void give(parser *p, int to, int part) {
     n->to = n->close = node(p, part)->close;
 }
 
-// One more in one another.
+// Enter one more level of nesting.
 static bool enter(parser *p, const char *at, int length) {
     return ++p->depth <= MOD_NESTED ||
-           cla_mod_refuse(p, at, length,
-                          "is in more than %d brackets and operators that stand in one another",
+           cla_mod_refuse(p, at, length, "is in more than %d brackets and operators in one another",
                           MOD_NESTED) >= 0;
 }
 
@@ -86,8 +86,8 @@ static int number(parser *p) {
     return n;
 }
 
-// The parts of a bracket that is open, up to and with its end, which become numbers of a type where one is given; so many as fit
-// are of the node, which keeps what all depend on.
+// Parse the parts up to the closing bracket. With `become`, each is converted to that type. The
+// node stores at most four parts, and what all of them depend on.
 static int parts(parser *p, int n, int most, const mod_type *become) {
     int count = 0;
     const char *open = p->at - 1;
@@ -131,10 +131,10 @@ static int load(parser *p, const char *at, int length) {
     return n;
 }
 
-// A function, or a conversion where `f` is NULL.
+// Parse a function call, or a conversion if `f` is NULL.
 static int call(parser *p, const char *at, int length, const mod_word *f, const mod_conversion *to) {
     const int n = add(p, MOD_CALL, at, length), wanted = f ? f->parts : 1;
-    if (n < 0 || !takes(p, "(")) return refuse_here(p, "what a function takes stands in brackets behind it");
+    if (n < 0 || !takes(p, "(")) return refuse_here(p, "a function needs its arguments in brackets");
     const int count = parts(p, n, VECTOR_MOST, NULL);
     if (count < 0) return -1;
     if (count != wanted)
@@ -192,8 +192,8 @@ static int primary(parser *p) {
     return n;
 }
 
-// .x, .s0 or .hi of a vector so wide: how many of its parts that names; 0: none, or one that it has not, as the last of the
-// hi of three.
+// Number of elements that .x, .s0 or .hi selects from a vector of this width. 0: the name is
+// invalid, or an element is out of range.
 static int member_width(const char *at, int length, int width) {
     static const char *const halves[] = {"lo", "even", "hi", "odd"};
     for (int n = 0; n < 4; n++)
@@ -227,7 +227,7 @@ static int members(parser *p, int n) {
     return n;
 }
 
-// (TYPE), which then is passed; the number of its parts, 0: another bracket.
+// Skip (TYPE). Returns the type's width; 0: the bracket is something else, and nothing is skipped.
 static int cast_type(parser *p, mod_type *type) {
     const char *const start = p->at;
     if (takes(p, "(")) {
@@ -242,7 +242,7 @@ static int cast_type(parser *p, mod_type *type) {
 
 static int unary(parser *p, int in_a_row);
 
-// (float4)(x, y, z, w), or (float4)x.
+// Parse (float4)(x, y, z, w) or (float4)x.
 static int vector(parser *p, const char *at, mod_type type, int width, int in_a_row) {
     mod_type next;
     int n = -1;
@@ -301,7 +301,7 @@ static int unary(parser *p, int in_a_row) {
     return prefixed(p, at, NULL, in_a_row);
 }
 
-// How strongly an operator binds; 0: none of two parts.
+// Precedence of a binary operator; 0: not a binary operator.
 static int level_of(const char *at, int length) {
     static const char *const levels[] = {"||",    "&&",        "|",     "^",   "&",
                                          "== !=", "< > <= >=", "<< >>", "+ -", "* / %"};

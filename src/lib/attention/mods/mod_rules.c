@@ -1,10 +1,15 @@
-// mod_rules.c: see mod_rules.h. Where a function has a kink or a step, one of its sides is taken:
-//   fabs, copysign, hypot, atan2, cbrt  fabs' (0) = 0, and so where hypot or both parts of atan2 are 0; infinite is cbrt' (0)
-//   fmin, fmax, minmag, maxmag, min, max   the first of two that are equal; of a NaN and a number the number, as they do themselves
-//   clamp, smoothstep, fdim             clamp' is 1 at its bounds; smoothstep' at its edges and fdim' of equals are 0
-//   floor, round, step, sign, logb ...  0 everywhere
-//   pow, powr                           by the first 0 where the second is 0; by the second 0 where the first is 0
-// half_ and native_ functions have the derivative of the plain one.
+// mod_rules.c: see mod_rules.h. Conventions where a derivative is not unique:
+//   fabs, copysign       0 at 0
+//   hypot, atan2         0 where both parts are 0
+//   cbrt                 infinite at 0
+//   fmin, fmax, minmag, maxmag, min, max
+//                        of equal numbers the first; of a NaN and a number the number
+//   clamp                1 at its bounds
+//   smoothstep, fdim     0 at the edges, and for equal numbers
+//   floor, round, step, sign, logb ...
+//                        0 everywhere
+//   pow, powr            by the first part 0 if the second is 0; by the second 0 if the first is 0
+// half_ and native_ functions have the derivatives of the standard functions.
 #include "attention/mods/mod_rules.h"
 
 #include <string.h>
@@ -22,7 +27,7 @@
         }                                                                                                    \
     }
 #define FLAT(name) ONE(name, NULL)
-// Of two, that which the function itself gives.
+// The derivative by the part that the function returns is 1, by the other part 0.
 #define PICKS(name, gives)                                                                                   \
     {                                                                                                        \
         name, {gives}, {                                                                                     \
@@ -31,7 +36,7 @@
             }                                                                                                \
         }                                                                                                    \
     }
-// Where the condition holds nothing.
+// The derivative is 0 if the condition `zero` holds.
 #define UNLESS(name, zero, first, second)                                                                    \
     {                                                                                                        \
         name, {zero}, {                                                                                      \

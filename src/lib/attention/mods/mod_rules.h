@@ -1,22 +1,23 @@
-// mod_rules.h: the derivatives of operators and functions of the language of score_mod, as templates. It knows no text.
+// mod_rules.h: derivatives of the operators and functions of score_mod's language, as templates.
+// Independent of the text.
 #ifndef CLATTN_ATTENTION_MODS_MOD_RULES_H
 #define CLATTN_ATTENTION_MODS_MOD_RULES_H
 #include "attention/mods/mod_parse.h"
 
-#define RULE_PARTS 3 // more than any function takes
+#define RULE_PARTS 3 // the most parts of any function
 #define RULE_CONDITIONS 2
 
-// A template is text in which $n stands for part n, from 1 on, as a float, #n for it with the type that it has, and ?n for it as a
-// condition. In a product it begins with - where its sign changes, or with / where it divides what is before it, and has no sum
-// outside of brackets; an empty one is 1.
+// In a template, $n is part n (from 1 on) as a float, #n is part n with its own type, and ?n is
+// part n as a condition. Templates are factors of a product, so sums need brackets. A leading -
+// changes the sign. A leading / divides what is before it. An empty template is 1.
 typedef struct mod_rule {
     const char *name;
-    const char *when[RULE_CONDITIONS]; // whole templates, in turn; NULL: no more
-    // What the derivative of each part is multiplied with; NULL: nothing becomes of it. One row for each condition, and one for where
-    // none holds. No part has two.
+    const char *when[RULE_CONDITIONS]; // templates of conditions, tested in order; NULL: the end
+    // The factor on the derivative of each part; NULL: the part contributes nothing. One row per
+    // condition, then one for the case that none holds. A part has a factor in at most one row.
     const char *by[RULE_CONDITIONS + 1][RULE_PARTS];
 } mod_rule;
 
-// That of an operator, cast, choice or call; NULL: none is known.
+// The rule of an operator, cast, choice or call; NULL: no rule is known.
 const mod_rule *cla_mod_rule(const mod_node *x);
 #endif

@@ -1,5 +1,6 @@
-// mod_scalar.c: see mod_scalar.h. A guard is put around what it guards: a function of cl/call/mods.clh, or the conversions to a
-// type without a sign and back. Of a division the operator becomes the comma between its two numbers.
+// mod_scalar.c: see mod_scalar.h. A guard surrounds the operation: a function of cl/call/mods.clh,
+// or conversions to an unsigned type and back. The operator of a guarded division becomes the comma
+// between the arguments.
 #include "attention/mods/mod_scalar.h"
 
 #include <stdio.h>
@@ -11,12 +12,12 @@
 typedef struct scalar {
     const mod_tree *tree;
     mod_form out, *needs;
-    int *guarded, count; // nodes
+    int *guarded, count; // indices of nodes
 } scalar;
 
 #define put(s, ...) cla_mod_form_put(&(s)->out, __VA_ARGS__)
 
-// The digits of a vector's type.
+// The digits of a vector type's name.
 static const char *digits_of(int width) {
     static const char *const digits[17] = {[2] = "2", [3] = "3", [4] = "4", [8] = "8", [16] = "16"};
     return width <= 16 && digits[width] ? digits[width] : "";
@@ -62,7 +63,7 @@ static void need(scalar *s, const char *line) {
     if (s->needs->at && !strstr(s->needs->at, line)) cla_mod_form_put(s->needs, "%s", line);
 }
 
-// A function of numbers, and the one of vectors that calls it for each.
+// Request a scalar guard function, and if width > 1 its vector version.
 static void need_function(scalar *s, const char *name, mod_type of, mod_type gives, int parts, int width) {
     char line[160];
     const char *const all = is_small(of) ? "uint" : "ulong", *const t = cla_mod_type_name(of);
@@ -98,7 +99,8 @@ static void need_call(scalar *s, const mod_node *x) {
     }
 }
 
-// Whether it is counted by an operator around it that wraps around as it does itself.
+// True if the operator around this node computes with the same unsigned type, so that no conversion
+// back is needed.
 static bool goes_on(const mod_node *x) {
     return x->guard == GUARD_WRAP && x->is_part && x->of == cla_mod_unsigned(x->type) &&
            x->of_width == x->width;
@@ -107,14 +109,14 @@ static bool is_open(const mod_node *x) {
     return x->open == x->from;
 }
 
-// Whether a cast before it, which binds more strongly, would be of its first part alone.
+// True if a cast before the node would bind only to its first part.
 static bool needs_brackets(const mod_node *x) {
     const bool joins =
         x->kind == MOD_BINARY || x->kind == MOD_AND || x->kind == MOD_OR || x->kind == MOD_CHOICE;
     return joins && is_open(x);
 }
 
-// Text before all of it, and behind it.
+// Write the text before a node. put_behind writes the text after it.
 static void put_before(scalar *s, const mod_node *x) {
     char name[MOD_NAME_SIZE];
     if (x->is_part && !goes_on(x)) {
@@ -149,8 +151,8 @@ static const char *division_of(const mod_node *x) {
     return x->type == MOD_UINT ? "mod_modulo_uint(" : "mod_modulo(";
 }
 
-// All that is put in at a place; returns how much of the text it takes the place of. Of nodes that begin at one place the outermost was
-// added last.
+// Write everything that belongs at this place. Returns the number of characters of the text that it
+// replaces. The outermost of several nodes that begin here was added last.
 static int put_at(scalar *s, const char *at) {
     char name[MOD_NAME_SIZE];
     int instead = 0;

@@ -44,7 +44,7 @@ bool cla_mod_begins_number(const char *at) {
     return is_digit(*at) || (*at == '.' && is_digit(at[1]));
 }
 
-// Digits of a base; returns how many.
+// Number of digits in this base.
 static int digits(const char *at, int base) {
     static const char all[] = "0123456789abcdef";
     int n = 0;
@@ -55,7 +55,7 @@ static int digits(const char *at, int base) {
     return n;
 }
 
-// A whole number in its three bases; false: above 64 bits.
+// Read an integer in base 8, 10 or 16. False: more than 64 bits.
 static bool value_of(const char *at, int length, int base, unsigned long long *value) {
     *value = 0;
     for (int n = 0; n < length; n++) {
@@ -67,7 +67,8 @@ static bool value_of(const char *at, int length, int base, unsigned long long *v
     return true;
 }
 
-// The first of its types in C that holds it: one without u is unsigned in hexadecimal and octal digits alone.
+// The first C type that holds the value. Without the suffix u, only octal and hexadecimal numbers
+// may be unsigned.
 static mod_type type_of(unsigned long long value, int base, bool no_sign, bool is_long) {
     const bool may_be_unsigned = no_sign || base != 10;
     if (!is_long && !no_sign && value <= INT_MAX) return MOD_INT;
@@ -75,7 +76,7 @@ static mod_type type_of(unsigned long long value, int base, bool no_sign, bool i
     return !no_sign && value <= LLONG_MAX ? MOD_LONG : MOD_ULONG;
 }
 
-// 12, 0x1F or 017, with u, l or both behind it.
+// Read 12, 0x1F or 017, with suffixes u, l or both.
 static void read_whole(const char *at, mod_number *n) {
     const bool hex = at[0] == '0' && (at[1] | 0x20) == 'x';
     const int first = hex ? 2 : 0, base = hex ? 16 : at[0] == '0' ? 8 : 10;
@@ -94,7 +95,7 @@ static void read_whole(const char *at, mod_number *n) {
     n->value = n->whole ? (long long)value : 0;
 }
 
-// 1.5, .5, 1., 1e-3, 0x1p3, with f behind it or none, which is a double.
+// Read 1.5, .5, 1., 1e-3 or 0x1p3. Without the suffix f it is a double.
 static void read_real(const char *at, mod_number *n) {
     const bool hex = at[0] == '0' && (at[1] | 0x20) == 'x';
     const int base = hex ? 16 : 10;
@@ -123,7 +124,7 @@ mod_number cla_mod_number(const char *at) {
     bool real = false;
     for (char c = at[0]; is_digit(c) || is_letter(c) || c == '.'; c = at[++n.length]) {
         const bool power =
-            (c | 0x20) == 'e' || (c | 0x20) == 'p'; // behind which C takes a sign to the number
+            (c | 0x20) == 'e' || (c | 0x20) == 'p'; // C includes a sign after the exponent letter
         real |= c == '.' || (c | 0x20) == (hex ? 'p' : 'e');
         if (power && (at[n.length + 1] == '+' || at[n.length + 1] == '-')) n.length++;
     }

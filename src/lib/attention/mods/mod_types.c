@@ -34,17 +34,18 @@ mod_type cla_mod_unsigned(mod_type t) {
     return is_signed(t) ? (mod_type)(t + 1) : t;
 }
 
-// The type that a number is counted in.
+// The type after C's integer promotion.
 static mod_type promoted(mod_type t) {
     return t < MOD_INT ? MOD_INT : t;
 }
 
-// The type of a comparison of vectors: whole numbers of their size, with a sign.
+// The result type of a comparison of vectors: the signed integer of the same size.
 static mod_type compared(mod_type t) {
     return t == MOD_FLOAT ? MOD_INT : t == MOD_DOUBLE ? MOD_LONG : is_signed(t) ? t : (mod_type)(t - 1);
 }
 
-// The type of two operands before they are counted with: a vector and a number become the vector. False: no compiler takes them.
+// The common type of two operands. A vector and a number become the vector. False: no compiler
+// accepts them.
 static bool common(const mod_node *a, const mod_node *b, mod_type *type, int *width) {
     const mod_node *v = a->width >= b->width ? a : b, *s = v == a ? b : a;
     *width = v->width;
@@ -60,13 +61,13 @@ static bool refuse_types(mod_parser *p, const mod_node *x) {
     return cla_mod_refuse(p, x->at, x->length, "has parts whose types do not fit together") >= 0;
 }
 
-// A part is counted with as another type than its own.
+// Record that an operator converts this part to another type.
 static void count_as(mod_node *x, mod_type t, int width) {
     x->is_part = true, x->of = t, x->of_width = width;
 }
 
-// A signed number that may leave its type is counted without a sign, which wraps around. Of two numbers the first takes the second
-// with it.
+// Signed arithmetic that may overflow is done unsigned, where it wraps. For two numbers it is
+// enough to convert the first.
 static void guard_wrap(mod_parser *p, mod_node *x) {
     if (!p->source->checked || !is_signed(x->type)) return;
     x->guard = GUARD_WRAP;
@@ -109,7 +110,8 @@ bool cla_mod_type_conversion(mod_parser *p, mod_node *x) {
     return true;
 }
 
-// The type that a call's numbers have in common, to which those that it takes alike are converted; false: they do not fit.
+// Set the type to which a call's first `alike` arguments are converted. False: they do not fit
+// together.
 static bool type_alike(mod_parser *p, mod_node *x, int alike) {
     const mod_shape shape = x->function->shape;
     mod_node counted = *part(p, x, 0);
@@ -123,7 +125,8 @@ static bool type_alike(mod_parser *p, mod_node *x, int alike) {
     x->type = counted.type, x->width = counted.width;
     if (shape == MOD_FLOATS || shape == MOD_IS || shape == MOD_POWERS) {
         if (x->type < MOD_FLOAT) x->type = MOD_FLOAT;
-        return true; // or no compiler takes it
+        // `fit` does not matter: if the arguments do not fit, the compiler rejects them.
+        return true;
     }
     if (!strncmp(x->function->name, "mul24", 5) || !strncmp(x->function->name, "mad24", 5))
         x->type = promoted(x->type);
@@ -132,7 +135,7 @@ static bool type_alike(mod_parser *p, mod_node *x, int alike) {
     return fit;
 }
 
-// The type of a call, by those that it takes.
+// Set the result type of a call from its argument types.
 static bool type_given(mod_parser *p, mod_node *x) {
     const mod_word *f = x->function;
     const mod_type first = promoted(part(p, x, 0)->type), bits = part(p, x, 0)->type;
@@ -165,7 +168,8 @@ static bool type_given(mod_parser *p, mod_node *x) {
     return false;
 }
 
-// Whether vectors take it: the types of its parts are those that C takes without a conversion.
+// True if the call has a vector form: its arguments already have the types that C needs without
+// conversion.
 static bool is_plain_call(mod_parser *p, const mod_node *x) {
     const mod_shape shape = x->function->shape;
     const mod_type t = promoted(part(p, x, 0)->type);
@@ -186,7 +190,7 @@ bool cla_mod_type_call(mod_parser *p, mod_node *x) {
         cla_mod_note(p, "a mask depends on the last bit of", x->at, x->length);
     if (whole && is_real(last->type))
         return cla_mod_refuse(p, x->at, x->length,
-                              f->shape == MOD_POWERS ? "takes a whole number behind the comma"
+                              f->shape == MOD_POWERS ? "takes a whole number as its second argument"
                                                      : "takes whole numbers") >= 0;
     if (f->shape == MOD_COUNTS && !last->by && p->source->checked)
         return cla_mod_refuse(p, x->at, x->length, "is always the same: write the number that it gives") >= 0;
@@ -204,7 +208,8 @@ bool cla_mod_type_call(mod_parser *p, mod_node *x) {
         return cla_mod_refuse(p, x->at, x->length, "takes whole numbers with a sign") >= 0;
     if (f->own && p->source->checked && !is_real(taken)) x->guard = GUARD_CALL;
     for (int n = 0; x->guard == GUARD_CALL && x->width == 1 && n < x->parts;
-         n++) // a function takes it as its own type
+         // The guard function expects the argument's own type.
+         n++)
         if (part(p, x, n)->guard == GUARD_WRAP && part(p, x, n)->type == taken)
             count_as(part(p, x, n), cla_mod_unsigned(taken), 1);
     if (!is_plain_call(p, x)) cla_mod_note(p, "mixed types in", x->at, x->length);
@@ -217,15 +222,16 @@ void cla_mod_type_load(mod_parser *p, mod_node *x) {
     x->by |= MOD_BY_CALL;
 }
 
-// Compilers may join a product to a sum, and so round once, in vectors or in numbers alone.
+// True if the node is a float product. Compilers may fuse it into a sum and round once, in only one
+// of the scalar and vector forms.
 static bool is_product(mod_parser *p, const mod_node *x) {
     if (x->kind == MOD_UNARY || (x->kind == MOD_CAST && x->type == MOD_FLOAT))
         return is_product(p, part(p, x, 0));
     return x->kind == MOD_BINARY && *x->at == '*' && x->type == MOD_FLOAT;
 }
 
-// OpenCL C leaves open what whole numbers give divided by 0, and the least of them by -1; compilers and processors make of it what they
-// like. A number of the text may become 0 in a vector of smaller ones.
+// In OpenCL C, integer division by 0 is undefined, and so is the smallest integer divided by -1. A
+// literal may become 0 in a vector of a smaller type.
 static bool type_division(mod_parser *p, mod_node *x) {
     const mod_node *by = part(p, x, 1);
     if (!p->source->checked || is_real(x->type)) return true;
@@ -237,7 +243,8 @@ static bool type_division(mod_parser *p, mod_node *x) {
                    "divides what may be whole numbers, and neither int nor uint: cast both to int, "
                    "uint or float") >= 0;
     x->guard = GUARD_DIVISION;
-    for (int n = 0; n < 2; n++) // a function takes it as its own type
+    // The guard function expects the argument's own type.
+    for (int n = 0; n < 2; n++)
         if (part(p, x, n)->guard == GUARD_WRAP) count_as(part(p, x, n), MOD_UINT, 1);
     return true;
 }
@@ -267,7 +274,7 @@ bool cla_mod_type_join(mod_parser *p, mod_node *x, int level) {
     return level != 10 || *x->at == '*' || type_division(p, x);
 }
 
-// By a vector each number of a vector is chosen by itself.
+// A vector condition selects element by element.
 bool cla_mod_type_choice(mod_parser *p, mod_node *x) {
     const mod_node *by = part(p, x, 0), *a = part(p, x, 1), *b = part(p, x, 2);
     if (!common(a, b, &x->type, &x->width) || (by->width > 1 && is_real(by->type))) return refuse_types(p, x);

@@ -1,7 +1,8 @@
-// mod_vector.c: see mod_vector.h. A part that does not depend on the lane stays the number that it was; others become
-// vectors, each conversion of C's written out. What a comparison gives is a vector of 0 and -1, and becomes 0 and 1 where it
-// is counted with. The expression has no effects, and its buffers are read within their axes whatever the index is; so both
-// sides of what chooses by a vector are computed. An integer division, which may trap, is left to the scalar form there.
+// mod_vector.c: see mod_vector.h. Parts that are the same in all lanes stay scalar. Other parts
+// become vectors, with C's conversions written out. A comparison of vectors yields 0 and -1, which
+// becomes 0 and 1 in arithmetic. Both sides of a choice by a vector are computed. This is safe
+// because expressions have no side effects and buffer indices are clamped. A choice that guards an
+// integer division, which may trap, has no vector form.
 #include "attention/mods/mod_vector.h"
 
 #include <stdio.h>
@@ -12,13 +13,14 @@
 #include "base/host.h"
 
 #define KEPT_MOST 16
-#define FORM_NESTED 56 // brackets in one another, which a compiler takes on a stack of 512 KiB
+// Limit on nested brackets, so that a compiler can handle them with a stack of 512 KiB.
+#define FORM_NESTED 56
 
 typedef struct vectors {
     const mod_source *source;
     const mod_tree *tree;
     int lanes;
-    unsigned varies; // what of MOD_BY_... differs from lane to lane
+    unsigned varies; // MOD_BY_... bits that differ between lanes
     int kept[KEPT_MOST], kept_count;
     mod_form out;
     char *why;
@@ -33,13 +35,13 @@ static bool is_vector(const vectors *v, int n) {
     return (node(v, n)->by & v->varies) != 0;
 }
 
-// The types that a tree for vectors may have.
+// The types of scalar and vector parts.
 static const char *const
     scalar_types[] = {[MOD_BOOL] = "int", [MOD_INT] = "int", [MOD_UINT] = "uint", [MOD_FLOAT] = "float"},
     *const vector_types[] = {
         [MOD_BOOL] = "VEC_INT", [MOD_INT] = "VEC_INT", [MOD_UINT] = "VEC_UINT", [MOD_FLOAT] = "VEC"};
 
-// As it is: a number, or a vector of its own type.
+// Write a node as it is: a number, or a vector of its own type.
 static void emit(vectors *v, int n);
 
 static void emit_zero(vectors *v, mod_type t) {
@@ -66,7 +68,7 @@ static void emit_converted(vectors *v, int n, mod_type to) {
     if (way) put(v, ")");
 }
 
-// As a vector of a type, or as a number of it where `vector` is false, which it then is.
+// Write a node converted to a type, as a vector, or as a number if `vector` is false.
 static void emit_as(vectors *v, int n, mod_type to, bool vector) {
     if (is_vector(v, n)) {
         emit_converted(v, n, to);
@@ -83,10 +85,10 @@ static void emit_as(vectors *v, int n, mod_type to, bool vector) {
     }
 }
 
-// As a number or a vector without a sign, which wraps around.
+// Write a node as an unsigned number or vector, which wraps.
 static void emit_unsigned(vectors *v, int n, bool vector);
 
-// Lane after lane one more: a name that counts lanes, plus or minus a number.
+// True if the value increases by one per lane: a name of this kind, plus or minus a scalar.
 static bool counts_lanes(const vectors *v, int n) {
     const mod_node *x = node(v, n);
     if (v->lanes == MOD_LANES_HEADS || x->type != MOD_INT || !is_vector(v, n)) return false;
@@ -133,7 +135,7 @@ static void emit_unary(vectors *v, const mod_node *x) {
     put(v, ")");
 }
 
-// The type that the parts of an operator are converted to.
+// The type to which an operator's parts are converted.
 static mod_type operand_type(const vectors *v, const mod_node *x) {
     const mod_node *a = node(v, x->part[0]), *b = node(v, x->part[1]);
     const bool shifts = x->length == 2 && (x->at[0] == '<' || x->at[0] == '>') && x->at[0] == x->at[1];
@@ -142,15 +144,15 @@ static mod_type operand_type(const vectors *v, const mod_node *x) {
     return of == MOD_BOOL && !(x->length == 1 && strchr("&|^", *x->at)) ? MOD_INT : of;
 }
 
-// The place in the struct of a value that is kept for all keys; -1: it is not kept.
+// Index of a kept value in the struct; -1: it is not kept.
 static int kept_place(const vectors *v, int n) {
     for (int k = 0; k < v->kept_count; k++)
         if (v->kept[k] == n) return k;
     return -1;
 }
 
-// Whether a left part needs no bracket of its own, so that a long sum does not become as many brackets in one another: compilers
-// take stack for each.
+// True if the left part needs no brackets. Otherwise a long sum would nest its brackets deeply, and
+// compilers need stack for each level.
 static bool goes_on(const vectors *v, int n, int left) {
     const mod_node *x = node(v, n), *a = node(v, left);
     if (a->kind != x->kind || kept_place(v, left) >= 0 || a->guard != x->guard ||
@@ -202,7 +204,8 @@ static void emit_unsigned(vectors *v, int n, bool vector) {
         put(v, "("), put_binary(v, n), put(v, ")");
 }
 
-// && and ||: by a number on the left nothing is computed that C would not.
+// Write && and ||. With a scalar on the left, the right part is computed only if C would compute
+// it.
 static void put_logic(vectors *v, int n) {
     const mod_node *x = node(v, n);
     const int a = x->part[0], b = x->part[1];
@@ -255,7 +258,7 @@ static void emit_call(vectors *v, int n) {
     const bool vector = is_vector(v, n);
     mod_type of = node(v, x->part[0])->type;
     if (of == MOD_BOOL) of = MOD_INT;
-    // Of numbers, select asks whether the third is 0; of vectors, it asks for the sign.
+    // The scalar select tests if the third argument is 0; the vector select tests its sign.
     if (f->shape == MOD_SELECT && !vector) put(v, "("), emit(v, x->part[2]), put(v, " ? ");
     if (f->shape == MOD_SELECT && !vector) {
         emit_as(v, x->part[1], of, false), put(v, " : "), emit_as(v, x->part[0], of, false), put(v, ")");
@@ -328,7 +331,7 @@ static bool divides_whole(const mod_node *x) {
     return x->kind == MOD_BINARY && (*x->at == '/' || *x->at == '%') && x->type != MOD_FLOAT;
 }
 
-// Whether a part may trap where it is computed for nothing.
+// True if computing this part needlessly could trap.
 static bool may_trap(const vectors *v, int n) {
     const mod_node *x = node(v, n);
     if (divides_whole(x)) {
@@ -340,7 +343,8 @@ static bool may_trap(const vectors *v, int n) {
     return false;
 }
 
-// Whether all of it can be done in vectors; meanwhile, what is kept: what is read by indices without key and score.
+// Check that the node has a vector form. Also collect the values to keep: loads whose indices
+// depend on neither key nor score.
 static bool look(vectors *v, int n) {
     const mod_node *x = node(v, n);
     const bool by_vector = x->parts > 1 && is_vector(v, x->part[0]);
@@ -357,7 +361,7 @@ static bool look(vectors *v, int n) {
     if (x->kind == MOD_LOAD && !(x->by & (MOD_BY_KEY | MOD_BY_SCORE)) && !may_trap(v, n) &&
         v->kept_count < KEPT_MOST) {
         v->kept[v->kept_count++] = n;
-        return true; // its own indices are read there, whole
+        return true; // own_NAME_begin evaluates its indices
     }
     for (int k = 0; k < x->parts; k++)
         if (!look(v, x->part[k])) return false;
@@ -382,7 +386,7 @@ static void write_form(vectors *v) {
     }
     put(v, "    int none;\n} own_%s_kept;\nvoid own_%s_begin(own_%s_kept *kept, ", name, name, name);
     put_names(v, false);
-    v->kept_count = 0; // here they are read
+    v->kept_count = 0; // here the values are loaded
     for (int k = 0; k < kept; k++) put(v, "    kept->x%d = ", k), emit(v, v->kept[k]), put(v, ";\n");
     v->kept_count = kept;
     put(v, "}\n%s own_%s_lanes(const own_%s_kept *kept, %s", v->source->is_mask ? "VEC_INT" : "VEC", name,
@@ -393,7 +397,7 @@ static void write_form(vectors *v) {
     put(v, ";\n}\n");
 }
 
-// Whether there are vectors of all of it; else why not.
+// True if the whole expression has a vector form; else v->why has the reason.
 static bool is_for_vectors(vectors *v, mod_tree *tree) {
     mod_fault fault;
     if (!cla_mod_parse(v->source, tree, &fault, v->why)) {

@@ -12,7 +12,7 @@
     { name, WORD_FUNCTION, MOD_INT, 0, shape, parts, alone, rounds, own }
 #define FUNCTION(name, shape, parts) CALL(name, shape, parts, false, false, false)
 #define ROUNDS(name, parts) CALL(name, MOD_FLOATS, parts, false, true, false)
-// Not in vectors.
+// Functions without a vector form.
 #define ALONE(name, shape, parts) CALL(name, shape, parts, true, false, false)
 #define REAL(name, parts) ALONE(name, MOD_FLOATS, parts)
 #define OWN(name, shape, parts) CALL(name, shape, parts, false, false, true)
@@ -34,7 +34,7 @@ const mod_word cla_mod_words[] = {
     TYPE("int", MOD_INT), TYPE("uint", MOD_UINT), TYPE("float", MOD_FLOAT), TYPE("char", MOD_CHAR),
     TYPE("uchar", MOD_UCHAR), TYPE("short", MOD_SHORT), TYPE("ushort", MOD_USHORT), TYPE("long", MOD_LONG),
     TYPE("ulong", MOD_ULONG),
-    // Whole numbers and either kind: 6.12.3, 6.12.4.
+    // Integer functions, and functions of both kinds: 6.12.3, 6.12.4.
     OWN("abs", MOD_MAGNITUDE, 1), OWN("abs_diff", MOD_MAGNITUDE, 2), OWN("min", MOD_SAME, 2),
     OWN("max", MOD_SAME, 2), OWN("clamp", MOD_SAME, 3), ALONE("add_sat", MOD_NUMBERS, 2),
     ALONE("sub_sat", MOD_NUMBERS, 2), ALONE("hadd", MOD_NUMBERS, 2), ALONE("rhadd", MOD_NUMBERS, 2),
@@ -42,14 +42,14 @@ const mod_word cla_mod_words[] = {
     OWN_ALONE("mad_sat", 3), OWN_ALONE("mul_hi", 2), OWN_ALONE("mad24", 3), OWN_ALONE("mul24", 2),
     ALONE("rotate", MOD_NUMBERS, 2), ALONE("upsample", MOD_JOINED, 2), REAL("degrees", 1), REAL("radians", 1),
     REAL("mix", 3), REAL("sign", 1), REAL("step", 2), REAL("smoothstep", 3),
-    // Relations: 6.12.6.
+    // Relational functions: 6.12.6.
     FUNCTION("select", MOD_SELECT, 3), FUNCTION("isnan", MOD_IS, 1), FUNCTION("isinf", MOD_IS, 1),
     FUNCTION("isfinite", MOD_IS, 1), ALONE("isnormal", MOD_IS, 1), ALONE("isordered", MOD_IS, 2),
     ALONE("isunordered", MOD_IS, 2), ALONE("isequal", MOD_IS, 2), ALONE("isnotequal", MOD_IS, 2),
     ALONE("isgreater", MOD_IS, 2), ALONE("isgreaterequal", MOD_IS, 2), ALONE("isless", MOD_IS, 2),
     ALONE("islessequal", MOD_IS, 2), ALONE("islessgreater", MOD_IS, 2), ALONE("signbit", MOD_IS, 1),
     ALONE("any", MOD_TRUTH, 1), ALONE("all", MOD_TRUTH, 1), ALONE("bitselect", MOD_SAME, 3),
-    // Mathematics without pointers: 6.12.2.
+    // Mathematical functions without pointers: 6.12.2.
     FUNCTION("fabs", MOD_FLOATS, 1), FUNCTION("floor", MOD_FLOATS, 1), FUNCTION("ceil", MOD_FLOATS, 1),
     FUNCTION("trunc", MOD_FLOATS, 1), FUNCTION("rint", MOD_FLOATS, 1), FUNCTION("fmin", MOD_FLOATS, 2),
     FUNCTION("fmax", MOD_FLOATS, 2), FUNCTION("copysign", MOD_FLOATS, 2), ROUNDS("tanh", 1), ROUNDS("exp", 1),
@@ -91,7 +91,8 @@ const char *cla_mod_type_name(mod_type type) {
     for (size_t n = 0; n < cla_mod_word_count; n++)
         if (cla_mod_words[n].kind == WORD_TYPE && cla_mod_words[n].type == type && type != MOD_BOOL)
             return cla_mod_words[n].name;
-    return type == MOD_DOUBLE ? "double" : "int"; // a double is a number of the text, and no type of it
+    // double is the type of some literals, but not a type name of the language.
+    return type == MOD_DOUBLE ? "double" : "int";
 }
 
 int cla_mod_type_width(const char *at, int length, mod_type *type) {
@@ -130,7 +131,7 @@ mod_conversion cla_mod_conversion(const char *at, int length) {
     return c;
 }
 
-// How many letters must be changed, added or left out; of words of up to 24.
+// Edit distance of a word of up to 24 letters: letters to change, add or remove.
 static int distance(const char *a, int length, const char *b) {
     int row[25];
     const int columns = (int)strlen(b);

@@ -12,12 +12,14 @@
 
 #define put cla_mod_form_put
 
-// The texts of a call, in the order in which they are written: one for each function.
+// The texts of a call, one per function, in the order in which they are written.
 enum { OF_SCORE, OF_MASK, OF_GRADIENT, TEXTS };
 
 static const struct {
-    const char *element, *result, *load; // load is a format with the buffer's number
-    const char *vector, *loads;          // a vector of neighbours
+    // `load`: a format with the buffer's number. `vector`, `loads`: the same for a vector of
+    // adjacent elements.
+    const char *element, *result, *load;
+    const char *vector, *loads;
 } types[CLATTN_TYPE_COUNT] = {
     [CLATTN_TYPE_F32] = {"ELEMENT(0)", "float", "LOAD(0, m->b%d, at)", "VEC", "LOAD_LANES(0, m->b%d, at)"},
     [CLATTN_TYPE_F16] = {"ELEMENT(1)", "float", "LOAD(1, m->b%d, at)", "VEC", "LOAD_LANES(1, m->b%d, at)"},
@@ -28,7 +30,7 @@ static const struct {
     [CLATTN_TYPE_I32] = {"int", "int", "m->b%d[at]", "VEC_INT", "VLOAD(0, m->b%d + at)"},
 };
 
-// The types of the buffers, as arguments of a kernel and as what a call has of them.
+// Write the kernel arguments for the buffers, and the struct that holds them.
 static void put_arguments(mod_form *w, const mod_text *t) {
     put(w, "\n#define MOD_ARGUMENTS");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
@@ -42,7 +44,7 @@ static void put_arguments(mod_form *w, const mod_text *t) {
     put(w, "} mod_call;\n");
 }
 
-// bufferN(x0, x1, ...) of the caller's text, with as many numbers as the view has axes.
+// Write bufferN(x0, x1, ...), with as many arguments as the buffer has axes.
 static void put_reader(mod_form *w, const mod_text *t, int n) {
     static const char *const taken[] = {"x0", "x0, x1", "x0, x1, x2", "x0, x1, x2, x3"},
                              *const given[] = {"x0, 0, 0, 0", "x0, x1, 0, 0", "x0, x1, x2, 0",
@@ -57,7 +59,7 @@ static void put_reader(mod_form *w, const mod_text *t, int n) {
         given[rank - 1]);
 }
 
-// mod_runN: of neighbours along an axis; mod_gatherN: of anything.
+// Write mod_runN for adjacent elements along an axis, and mod_gatherN for arbitrary ones.
 static void put_vector_reader(mod_form *w, const mod_text *t, int n) {
     const int rank = t->buffers[n].rank;
     if (!rank) return;
@@ -83,7 +85,7 @@ static void put_vector_reader(mod_form *w, const mod_text *t, int n) {
     put(w, ");\n}\n");
 }
 
-// Write the functions that a kernel with MOD_LANES takes in place of those of numbers.
+// Write the functions that kernels with MOD_LANES use instead of the scalar ones.
 static void put_vectors(mod_form *w, const mod_text *t, char *forms[TEXTS][MOD_LANES_MOST]) {
     static const char *const names[TEXTS] = {"SCORE", "MASK", "GRADIENT"};
     if (!forms[OF_SCORE][0] && !forms[OF_MASK][0] && !forms[OF_GRADIENT][0]) return;
@@ -98,12 +100,14 @@ static void put_vectors(mod_form *w, const mod_text *t, char *forms[TEXTS][MOD_L
     put(w, "#endif\n");
 }
 
-// The text begins in the first column of its first line, under its name.
+// The caller's text starts in column 1 of a #line of its own, so that compiler errors show its line
+// and column.
 static void put_function(mod_form *w, const char *type, const char *name, const char *first, const char *text,
                          const char *without) {
     put(w, "%s own_%s(%sint b, int h, int i, int j, int row, int q_length, int kv_length,\n", type, name,
         first);
-    // A product and a sum stay two roundings, in numbers as in vectors; where fma is not OpenCL's own (lanes.clh) it needs them as one.
+    // Round products and sums separately, so that scalar and vector forms agree. A text with fma is
+    // exempt, because lanes.clh may build fma from a contracted product and sum.
     put(w, "    const mod_call *clattn_call) {\n%s    return (%s)(\n",
         text && strstr(text, "fma") ? "" : "#pragma OPENCL FP_CONTRACT OFF\n", type);
     if (text)
@@ -140,7 +144,8 @@ static mod_source source_of(const clattn_context *c, const mod_text *t, int whic
     return s;
 }
 
-// A text for one score at a time, and its vector forms, for each kind of lanes or for none; false: no memory.
+// Make the scalar form of a text, and its vector forms: for all kinds of lanes, or for none. False:
+// no memory.
 static bool make_forms(const clattn_context *c, mod_text *t, int which, char **scalar, mod_form *needs,
                        char *forms[MOD_LANES_MOST]) {
     const mod_source s = source_of(c, t, which);
@@ -216,7 +221,7 @@ static clattn_status find(clattn_context *context, const clattn_score *score, co
     const clattn_status status = create(context, score, gradient, derived, &t);
     if (status == CLATTN_OK) {
         tell_found(t, found);
-        cla_mods_keep(context, t); // another thread may have come first: its text is as good
+        cla_mods_keep(context, t); // another thread may have added the same text; both are valid
     } else if (t) {
         cla_mods_release_text(context, t);
     }

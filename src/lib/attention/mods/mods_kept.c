@@ -1,6 +1,7 @@
-// mods_kept.c: see mods_kept.h. Calls that prepare or enqueue count themselves under the epoch in which they begin. What goes in an
-// epoch is released when the one after the next begins, which it does only once all calls of the one before have ended: then none is
-// left that could have found it. So a call takes no lock for it.
+// mods_kept.c: see mods_kept.h. Calls count themselves in the epoch in which they begin. A text
+// removed in epoch e may be in use by calls that began in epoch e or before. It is released when
+// epoch e + 2 begins, which happens only after all calls of epoch e have ended. So calls need no
+// lock to use a text.
 #include "attention/mods/mods_kept.h"
 
 #include "attention/mods/mods.h"
@@ -52,7 +53,7 @@ mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s, const cha
     return c->mods = t;
 }
 
-// Those behind the MODS_KEPT first; one of which a thread compiles a program stays.
+// Remove the texts after the first MODS_KEPT, except those that a thread is compiling.
 static void take_old(clattn_context *c, mod_text **gone) {
     mod_text **at = &c->mods;
     for (int n = 0; *at && n < MODS_KEPT; n++) at = &(*at)->next;

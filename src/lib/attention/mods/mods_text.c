@@ -1,6 +1,7 @@
-// mods_text.c: whether a caller's text is one expression, and its derivative. It is put between the parentheses of a return statement:
-// what could end that, or be seen by the preprocessor, is refused here, before a compiler sees it; then, unless the context takes any
-// text, what is not of the language of mod_parse.h. All else is the compiler's.
+// mods_text.c: check that a caller's text is one expression, and derive it. The text is placed
+// inside the parentheses of a return statement. First, anything that could end the statement or
+// reach the preprocessor is rejected. Then, unless the context is mods_unchecked, anything outside
+// the language of mod_parse.h is rejected. The compiler finds all other errors.
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,15 +16,15 @@
 typedef struct scanner {
     const char *at;
     int depth;
-    char open[DEPTH_MOST]; // brackets that are open
-    bool seen;             // something besides spaces and comments
+    char open[DEPTH_MOST]; // open brackets
+    bool seen;             // the text has more than spaces and comments
 } scanner;
 
 static char closing(char open) {
     return open == '(' ? ')' : open == '[' ? ']' : '}';
 }
 
-// Past a space or a comment that begins here; false where there is none. *why: a comment that never ends.
+// Skip a space or a comment. False: there is none. *why: the comment has no end.
 static bool skip(scanner *s, const char **why) {
     if (strchr(" \t\r\n", *s->at)) {
         s->at++;
@@ -40,7 +41,7 @@ static bool skip(scanner *s, const char **why) {
     return end != NULL;
 }
 
-// The second spellings of brackets and of #.
+// Alternative spellings of brackets and of #.
 static bool is_digraph(const char *at) {
     static const char *const pairs[] = {"<%", "%>", "<:", ":>", "%:"};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
@@ -68,7 +69,7 @@ static const char *take(scanner *s) {
     return NULL;
 }
 
-// Line and column of a place of the text, what is there, and why.
+// Fail with the line and column of a place in the text, what is there, and why.
 static clattn_status refuse(clattn_context *c, clattn_status status, const mod_source *source, const char *at,
                             int length, const char *why) {
     const char *const name = source->name, *const text = source->text;
@@ -85,7 +86,8 @@ static clattn_status refuse(clattn_context *c, clattn_status status, const mod_s
                             at, printable ? "'" : "", why);
 }
 
-// The preprocessor joins lines and replaces trigraphs before it knows of comments, and takes a carriage return for a line's end.
+// Before it handles comments, the preprocessor joins lines and replaces trigraphs. It also treats a
+// carriage return as the end of a line.
 static clattn_status check_characters(clattn_context *c, const char *name, const char *text) {
     for (const char *at = text; *at; at++) {
         const char *what = *at == '\\'                      ? "backslash"
@@ -101,7 +103,7 @@ static clattn_status check_characters(clattn_context *c, const char *name, const
     return CLATTN_OK;
 }
 
-// Whether it is of the language that cannot write, trap or loop.
+// Check that the text is in the language, which cannot write, trap or loop.
 static clattn_status check_language(clattn_context *c, const char *name, const mod_source *source) {
     mod_fault fault;
     char why[MOD_WHY];

@@ -1,5 +1,5 @@
-// hadamard.c: clattn_hadamard_enqueue: rows of one tensor times the Hadamard matrix, out of place or in place. Rows of
-// rotated caches are multiplied where they are turned or stored (rope.c, append.c, shift.c).
+// hadamard.c: clattn_hadamard_enqueue: multiply rows by the Hadamard matrix, out of place or in
+// place. For caches, rope.c, append.c and shift.c do the same within their launches.
 #include <stddef.h>
 
 #include "attention/call/forms.h"
@@ -8,12 +8,12 @@
 #include "base/host.h"
 #include "launch/entry.h"
 
-#define GROUP 32 // work-items of a block, but on a CPU
+#define GROUP 32 // work-items per block, except on a CPU
 
 typedef struct hadamard_job {
     clattn_context *context;
     int block;
-    clattn_hadamard_params params; // a copy
+    clattn_hadamard_params params;
 } hadamard_job;
 
 static clattn_status get_program(const hadamard_job *job, knobs *k, program **p) {
@@ -22,7 +22,8 @@ static clattn_status get_program(const hadamard_job *job, knobs *k, program **p)
 }
 
 static clattn_status check_block(hadamard_job *job) {
-    const int64_t size = job->params.x.shape[3], largest = size & -size; // power of two that divides it
+    // the largest power of two that divides D
+    const int64_t size = job->params.x.shape[3], largest = size & -size;
     const int given = job->params.block;
     job->block = given ? given : (int)(largest < HADAMARD_MOST_BLOCK ? largest : HADAMARD_MOST_BLOCK);
     if (cla_rotation_divides(job->block, size)) return CLATTN_OK;

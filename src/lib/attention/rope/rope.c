@@ -1,7 +1,7 @@
-// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place. Over a
-// rotated cache the same launch rotates q by the Hadamard matrix, and another the result.
-// A frequency is handed to the kernel as the fraction of a full turn that one position adds, times 2^64:
-// integer arithmetic then reduces any position's angle exactly (see rope.cl).
+// rope.c: rotary position embedding: frequencies, and RoPE of rows of q, k or any tensor, out of
+// place or in place. For Hadamard-transformed caches the same launch transforms q, and another
+// launch the result. A frequency is the part of a revolution that one position adds, times 2^64.
+// Integer arithmetic then reduces the angle of every position exactly (rope.cl).
 #include "attention/rope/rope.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ bool cla_rope_has_sections(const clattn_rope *r) {
     return r->sections[0] || r->sections[1] || r->sections[2];
 }
 
-#define GROUP 32 // work-items of a row that is rotated, but on a CPU
+#define GROUP 32 // work-items per Hadamard-transformed row, except on a CPU
 #define TWO_PI 6.283185307179586476925
 
 static double base_of(const clattn_rope *r, int width) {
@@ -38,18 +38,18 @@ static double base_of(const clattn_rope *r, int width) {
     return by > 1.0 ? base * pow(by, (double)width / (width - 2)) : base;
 }
 
-// The pair that makes so many turns in the original length, as a number between pairs.
+// The pair that makes `turns` revolutions in the original length, as a fractional index.
 static double pair_of_turns(const clattn_rope *r, int width, double turns) {
     return width * log(r->original_length / (turns * TWO_PI)) / (2.0 * log(base_of(r, width)));
 }
 
-// How much of pair d's frequency is divided by the factor: 0 none of it, 1 all.
+// The share of pair d's frequency that is divided by the scaling factor: 0 to 1.
 static double yarn_share(const clattn_rope *r, int width, int d) {
     const rope_turn_range range = cla_rope_range(r);
     double first = pair_of_turns(r, width, range.high), last = pair_of_turns(r, width, range.low);
     if (!r->untruncated) first = floor(first), last = ceil(last);
     first = fmax(first, 0.0), last = fmin(last, width - 1.0);
-    if (first == last) last += 0.001; // as Transformers has it
+    if (first == last) last += 0.001; // as in Transformers
     return fmin(fmax((d - first) / (last - first), 0.0), 1.0);
 }
 
@@ -59,7 +59,8 @@ static double llama3_share(const clattn_rope *r, double turns_per_position) {
     return fmin(fmax((range.high - turns) / (range.high - range.low), 0.0), 1.0);
 }
 
-// Turns per position of pair d, times 2^64; below one turn because base >= 1, factor >= 1 and pair_factors[d] >= 0.25.
+// Revolutions per position of pair d, times 2^64. They are below 2^64 because base >= 1, factor >=
+// 1 and pair_factors[d] >= 0.25.
 static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
     const double turns = pow(base_of(r, width), -2.0 * d / width) / TWO_PI;
     double divided = 0.0;
@@ -142,7 +143,7 @@ clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotati
         name, rotation, (long long)size, HADAMARD_MOST_BLOCK, ROTATED_MOST_COLUMNS);
 }
 
-// [P, R/2], of each position, or [B or 1, N, R/2], of each row.
+// View of cosines or sines: [P, R/2] by position, or [B or 1, N, R/2] by row.
 static args_view cached_view(const clattn_tensor *t) {
     const int row = t->rank - 2;
     return (args_view){.offset = t->offset,
@@ -168,7 +169,7 @@ clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t) {
     return get_program(c, t, &k, &p);
 }
 
-// An item a pair or a column that stands alone; of rows that are rotated a group a row.
+// One work-item per pair or per column without RoPE. With a Hadamard transform, one group per row.
 static void set_grid(const rope_turn *t, const chain *steps, const knobs *k, launch *l) {
     const int64_t *s = t->x->shape;
     const size_t group = (size_t)k->work_group, rows = (size_t)s[2], heads = (size_t)(s[0] * s[1]);
@@ -225,13 +226,13 @@ clattn_status cla_rope_frequencies(call *c, chain *steps) {
                                      &c->frequencies);
 }
 
-// Query rows move with the shift, keys with the past before them.
+// Positions of query rows include the shift. Positions of keys include the past.
 rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     const clattn_rope *r = &c->params.rope;
     rope_rows rows = {.rotary_dim = cla_rope_width(r, c->problem.head_dim),
                       .amplitude = (float)cla_rope_amplitude(r),
                       .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
-    if (r->layout == CLATTN_ROPE_NONE) return (rope_rows){0}; // q is rotated alone
+    if (r->layout == CLATTN_ROPE_NONE) return (rope_rows){0}; // only the Hadamard transform of q
     const bool own = !is_query && cla_tensor_given(&r->k_positions);
     if (cla_tensor_given(&r->positions)) {
         rows.positions = own ? &r->k_positions : &r->positions;
@@ -245,7 +246,7 @@ rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     return rows;
 }
 
-// One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace.
+// RoPE of q or k into a dense copy in the workspace.
 static rope_turn turn_of(const call *c, bool is_query) {
     const clattn_tensor *x = is_query ? &c->params.q : &c->params.kv.k;
     const uint64_t at = is_query ? c->q_turned : c->k_turned;
@@ -261,7 +262,8 @@ static rope_turn turn_of(const call *c, bool is_query) {
     return t;
 }
 
-// The result in its place. Rows that are no item's, and those past a length, are the caller's.
+// The inverse Hadamard transform of the result, in place. Rows past a length and rows of no item
+// stay unchanged.
 static rope_turn back_of(const call *c) {
     return (rope_turn){.rope = &c->params.rope,
                        .x = &c->params.out,

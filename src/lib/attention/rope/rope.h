@@ -1,5 +1,6 @@
-// rope.h: rotary embedding of one tensor into another, as attention and clattn_rope_enqueue do it: what clattn_rope says,
-// checked (rope_call.c), its frequencies, and the launch, which also rotates rows by the Hadamard matrix (rope.c).
+// rope.h: RoPE from one tensor to another, for attention and clattn_rope_enqueue. rope_call.c
+// checks clattn_rope. rope.c computes frequencies and enqueues the launch, which can also
+// Hadamard-transform rows.
 #ifndef CLATTN_ATTENTION_ROPE_ROPE_H
 #define CLATTN_ATTENTION_ROPE_ROPE_H
 #include "attention/call/tensor.h"
@@ -7,86 +8,89 @@
 
 struct call;
 
-#define ROPE_MAX_POSITION (1 << 24) // float32 results are checked up to here
+#define ROPE_MAX_POSITION (1 << 24) // float32 results are verified up to here
 
-// The rotary width R.
+// R, the number of rotary columns.
 int cla_rope_width(const clattn_rope *r, int head_dim);
-// Llama 3's and YaRN's bounds, with their defaults.
+// The bounds of Llama 3's and YaRN's scaling, with defaults.
 typedef struct rope_turn_range {
     double low, high;
 } rope_turn_range;
 rope_turn_range cla_rope_range(const clattn_rope *r);
 bool cla_rope_has_sections(const clattn_rope *r);
-// The factor of cosines and sines.
+// The factor on cosines and sines.
 double cla_rope_amplitude(const clattn_rope *r);
 
-// All that clattn_rope says but for positions: of a head, where it has a layout. Then positions of `rows` rows in `batch`
-// items; they are given.
+// Check all fields of clattn_rope except positions, for heads of head_dim columns.
 clattn_status cla_rope_check_numbers(clattn_context *c, const clattn_rope *r, int head_dim);
+// Check explicit positions of `rows` rows in `batch` items.
 clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r,
                                        const clattn_tensor *positions, const char *name, int64_t batch,
                                        int64_t rows, bool planning);
 
-// Checked positions as kernels see them: of batch item, axis of the sections (the view's head) and row.
+// View of checked positions for kernels: axes batch item, section (in the view's head axis), row.
 args_view cla_rope_positions_view(const clattn_tensor *positions);
 
-// The knob POSITIONS where there are some, and what kernels that have it are given.
+// The knob POSITIONS for explicit positions, and the kernel argument that describes them.
 int cla_rope_positions_knob(const clattn_rope *r);
 rope_source_args cla_rope_source(const clattn_rope *r, const clattn_tensor *positions);
 
-// A buffer of R/2 words, until the chain ends.
+// Fill a table of R/2 frequencies. It is valid until the chain ends.
 clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r, int head_dim, chain *steps,
                                         cl_mem *frequencies);
 
-// RoPE as a kernel takes it that turns rows of q, or of k, while it makes them.
+// RoPE parameters of the rows of q or k, for kernels that apply RoPE while they compute these rows.
 typedef struct rope_rows {
-    cl_mem turns, table;            // frequencies; shifts of the batch items, where flags say so
-    const clattn_tensor *positions; // explicit ones, in place of position and shifts; NULL: none
+    cl_mem turns, table;            // frequencies; shifts per batch item, used if `flags` says so
+    const clattn_tensor *positions; // explicit positions; NULL: `position` and shifts
     int64_t position;               // of row 0
-    int rotary_dim, flags;          // 0: no RoPE; ARGS_BATCH_ROWS or 0
-    int past_word; // of packed keys: the word of the table from which on their past's lengths stand; 0: none
-    float amplitude; // of cosines and sines
+    int rotary_dim, flags;          // rotary_dim 0: no RoPE; flags: ARGS_BATCH_ROWS or 0
+    // Packed keys: the table word at which the past lengths begin; 0: none.
+    int past_word;
+    float amplitude; // factor on cosines and sines
     bool interleaved;
 } rope_rows;
 
-// One tensor [B, H, N, D] turned into another, which may be itself.
+// Apply RoPE to a tensor [B, H, N, D], into another tensor or in place.
 typedef struct rope_turn {
     const clattn_rope *rope;
     const clattn_tensor *x;
-    const clattn_tensor *cos, *sin; // the caller's, in place of frequencies; NULL: none
+    const clattn_tensor *cos, *sin; // the caller's tables instead of frequencies; NULL: none
     const cl_mem *y;
     clattn_type y_type;
     args_view y_view;
-    int sequences; // of a ragged batch, which is x; 0: x is none
-    int rotation;  // rows are rotated behind that, in blocks of so many columns; 0: they are not
-    bool in_place; // y is the caller's x, which then changes
-    bool within;   // rows past an item's length are left alone; with a rotation
+    int sequences; // sequences in a packed x; 0: x is not packed
+    // Block size in columns of a Hadamard transform after RoPE; 0: none.
+    int rotation;
+    bool in_place; // y is the caller's x
+    bool within;   // with a rotation: skip rows past an item's length
     rope_rows rows;
 } rope_turn;
 clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t);
 clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t);
 double cla_rope_turn_flops(const clattn_tensor *x);
-// x and y of a call that turns rows, [B, H, N, D], against one another.
+// Check x and y of a call on rows, [B, H, N, D], against each other.
 clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, const clattn_tensor *to,
                                   bool planning);
 
-// Rows of `size` numbers that are rotated in blocks of so many, as `name` asks for; 0: they are not.
+// Check a Hadamard block size for rows of `size` numbers; 0: no transform. `name` is the option's
+// name.
 clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size);
-bool cla_rotation_divides(int block, int64_t size); // a block that the matrix is made in
+bool cla_rotation_divides(int block, int64_t size); // true for a supported block size
 float cla_rotation_scale(int rotation);
 
-// RoPE of a call's q and k, into the workspace, and the rotation of q behind it.
+// For a call: RoPE of q and k into the workspace, then the Hadamard transform of q.
 clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim,
                              bool planning);
 clattn_status cla_rope_prepare(struct call *c);
 double cla_rope_flops(const struct call *c);
 clattn_status cla_rope_enqueue(struct call *c, chain *chain);
-// The result of rotated values, rotated back. Nothing where they are not.
+// Undo the Hadamard transform of v in the result. Does nothing if v has none.
 clattn_status cla_rope_back_prepare(const struct call *c);
 double cla_rope_back_flops(const struct call *c);
 clattn_status cla_rope_back_enqueue(const struct call *c, chain *chain);
-// The call's RoPE for a kernel that turns rows of q, or of k, while it makes them; without buffers but positions.
+// The RoPE parameters of a call's q or k rows, without the buffers for frequencies and shifts.
 rope_rows cla_rope_rows_of(const struct call *c, bool is_query);
-// The frequencies of a call's RoPE, likewise.
+// Fill the table of frequencies of a call's RoPE, if it has RoPE.
 clattn_status cla_rope_frequencies(struct call *c, chain *steps);
 #endif

@@ -1,6 +1,6 @@
-// rope_call.c: what clattn_rope says, refused with the option's name, what was seen and what would be accepted; and
-// clattn_rope_enqueue: rotary embedding of one tensor, out of place or in place, with positions, and cosines and sines, of the
-// caller's where given.
+// rope_call.c: checks of clattn_rope: each error names the option, the value found and the values
+// accepted. Also clattn_rope_enqueue: RoPE of one tensor, out of place or in place, optionally with
+// the caller's positions, cosines and sines.
 #include <math.h>
 #include <stddef.h>
 
@@ -12,7 +12,7 @@
 
 #define MOST_ROWS (INT32_MAX - 65536)
 
-// A number of the scaling's: 0 where it has a default, else within its range.
+// Check a scaling parameter: at least `least`, or 0 if it has a default.
 static clattn_status check_number(clattn_context *c, const char *name, double x, double least,
                                   bool defaults) {
     if ((defaults && x == 0.0) || (isfinite(x) && x >= least)) return CLATTN_OK;
@@ -32,7 +32,8 @@ static clattn_status check_range(clattn_context *c, const clattn_rope *r) {
                             range.low);
 }
 
-// The factors of pairs: as many as there are pairs, each above the bound below which a position would be more than one turn.
+// Check pair_factors: R/2 of them. Below 0.25 a position could exceed one revolution, which the
+// kernel's frequencies cannot represent.
 static clattn_status check_pairs(clattn_context *c, const clattn_rope *r, int width) {
     if (!r->pair_factors)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
@@ -70,7 +71,7 @@ static clattn_status check_scaling(clattn_context *c, const clattn_rope *r, int 
     return yarn || llama3 ? check_range(c, r) : CLATTN_OK;
 }
 
-// Each pair turns by one of the three positions.
+// With sections, each pair uses one of three positions.
 static clattn_status check_sections(clattn_context *c, const clattn_rope *r, int width) {
     int64_t sum = 0;
     if (!cla_rope_has_sections(r)) {
@@ -93,7 +94,7 @@ static clattn_status check_sections(clattn_context *c, const clattn_rope *r, int
                             "rope.sections: need rope.positions [3, B or 1, N], which are absent");
 }
 
-// Every other field, which without a layout would be without effect. A new one has its line here.
+// Without a layout all other fields must be 0. Add every new field here.
 static clattn_status check_unused(clattn_context *c, const clattn_rope *r) {
     const struct {
         bool given;
@@ -168,7 +169,7 @@ clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r, 
                             (long long)rows);
 }
 
-// Rows and keys that are counted from `position` on: all within -2^24 .. 2^24.
+// Check that implicit positions stay within -2^24 .. 2^24.
 static clattn_status check_counted_rows(clattn_context *c, const clattn_attention_params *p) {
     const int64_t keys = cla_kv_count(&p->kv), n = p->q.shape[2] > keys ? p->q.shape[2] : keys;
     if (p->rope.position < -ROPE_MAX_POSITION || n > ROPE_MAX_POSITION ||
@@ -179,8 +180,8 @@ static clattn_status check_counted_rows(clattn_context *c, const clattn_attentio
     return CLATTN_OK;
 }
 
-// Rows of keys that are turned: those of k, or of a cache, or pages, the new ones alone. Of a ragged batch rows are packed but
-// for those of a cache, and q is one item.
+// Keys get RoPE in k, or only in k_new if there is a cache or pages. In a ragged batch rows are
+// packed, except those of a cache.
 clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p, int head_dim,
                              bool planning) {
     const clattn_rope *r = &p->rope;
@@ -192,13 +193,13 @@ clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p
     const bool rows = cla_tensor_given(&r->positions), keys = cla_tensor_given(&r->k_positions);
     if (!rows && keys)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.k_positions: are given without rope.positions: both count or neither");
+                                "rope.k_positions: are given without rope.positions: pass both or neither");
     if (!rows) return check_counted_rows(c, p);
     TRY(cla_rope_check_positions(c, r, &r->positions, "rope.positions", batch, nq, planning));
     if (cla_kv_is_paged(&p->kv) && !appends) {
         if (!keys) return CLATTN_OK;
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.k_positions: have no effect on pages, whose rows were turned before");
+                                "rope.k_positions: have no effect on pages, whose rows already have RoPE");
     }
     if (keys)
         return cla_rope_check_positions(c, r, &r->k_positions, "rope.k_positions", k->shape[0], nkv,
@@ -209,15 +210,15 @@ clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p
                             (long long)nkv, appends ? "new keys" : "keys", (long long)nq);
 }
 
-// The public call.
+// The job of clattn_rope_enqueue.
 
 typedef struct rope_job {
     clattn_context *context;
     rope_turn turn;
-    int32_t *table; // owned: shifts of the batch items; NULL: none
+    int32_t *table; // owned shifts of the batch items; NULL: none
     cl_mem shifts;
     bool in_place;
-    clattn_rope_params params; // a copy
+    clattn_rope_params params;
 } rope_job;
 
 clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, const clattn_tensor *to,
@@ -244,10 +245,10 @@ static clattn_status refuse_both(clattn_context *c, const char *name, const char
                             other);
 }
 
-// Positions that are counted here: of N rows from position + offset on, within `least` and `most`.
+// Check implicit positions: N rows from position + offset on, within [least, most).
 static clattn_status check_counted(const rope_job *job, int64_t offset, int64_t least, int64_t most) {
     const int64_t first = job->params.rope.position, n = job->params.x.shape[2];
-    // Neither sum can then overflow.
+    // This also rules out overflow in the sums.
     const bool far = first > INT32_MAX || first < INT32_MIN;
     if (!far && first + offset >= least && first + offset <= most - n) return CLATTN_OK;
     return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
@@ -257,7 +258,7 @@ static clattn_status check_counted(const rope_job *job, int64_t offset, int64_t 
                             (long long)most);
 }
 
-// Take the offset of each batch item into the words of args.h.
+// Read the offset of each batch item into the table of args.h.
 static clattn_status take_offsets(rope_job *job, int64_t least, int64_t most, bool copy) {
     const clattn_rope_params *p = &job->params;
     const int64_t batch = p->x.shape[0];

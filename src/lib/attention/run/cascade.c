@@ -7,13 +7,15 @@
 #include "attention/run/run.h"
 #include "plan/families/family.h"
 
-// The outer and the inner axis of two as one: its stride, where they lie so.
+// Merge two axes into one. Returns false if no single stride describes both. *stride is the stride
+// of the merged axis.
 static bool join(int64_t outer, int64_t outer_size, int64_t inner, int64_t inner_size, int64_t *stride) {
     *stride = inner_size == 1 ? outer : inner;
     return outer_size == 1 || inner_size == 1 || outer == inner_size * inner;
 }
 
-// A view [B, H, Nq, ...] as [Hkv, heads, rows, ...].
+// Convert a view [B, H, Nq, ...] to [Hkv, heads, rows, ...], where `fold` says how heads and rows
+// are formed. False: not expressible.
 static bool fold_view(const problem *m, cascade_fold fold, const args_view *from, args_view *to) {
     const int64_t group = m->heads / m->kv_heads, batch = m->batch, n = m->n_q;
     const bool items = fold == CASCADE_ITEMS || fold == CASCADE_ITEMS_TURNED;
@@ -50,7 +52,8 @@ static unsigned folds_of(const call *c) {
     return folds;
 }
 
-// Whether some row of an item does not see all of the first `prefix` keys, by its position or a length.
+// Why some row cannot see all of the first `prefix` keys, from positions and lengths. NULL: all
+// rows see them.
 static const char *hidden_keys(const call *c, int prefix) {
     const clattn_score *s = &c->params.score;
     const int apart = cla_call_items_apart(c);
@@ -59,7 +62,7 @@ static const char *hidden_keys(const call *c, int prefix) {
         if (rows == 0) continue;
         const int64_t keys = cla_kv_length(c, b), last = first + rows - 1;
         if (keys < prefix) return "an item's keys (kv_lengths) end within it";
-        if (first - prefix < INT32_MIN) return "its rows stand too far before the keys";
+        if (first - prefix < INT32_MIN) return "its rows are too far before the keys";
         if (ARGS_END_KEY(first, c->args.window_right, keys) < prefix)
             return "causality or the window hides some of it";
         if (ARGS_FIRST_KEY(last, c->args.window_left, keys) > 0) return "the window hides some of it";
@@ -67,14 +70,15 @@ static const char *hidden_keys(const call *c, int prefix) {
     return NULL;
 }
 
-// Why a cascade is not possible: some option depends on the item, the head or the row by more than a stride. NULL: it is.
+// Why the options rule out a cascade; NULL: they permit it. They must not depend on item, head or
+// row by more than a stride.
 static const char *options_refusal(const call *c, int prefix) {
     const problem *m = &c->problem;
     const int64_t own = m->n_kv - (int64_t)prefix;
     const char *apart = cla_score_apart(&c->params.score);
-    if (m->kernel == CLATTN_KERNEL_UNFUSED) return "the unfused kernel is asked for";
+    if (m->kernel == CLATTN_KERNEL_UNFUSED) return "the unfused kernel is selected";
     if (m->wants_weights || m->wants_scores) return "weights or scores are returned";
-    if (m->splits > 0) return "splits are asked for";
+    if (m->splits > 0) return "splits are set";
     if (apart) return apart;
     if (c->ragged.given) return "the items' rows are packed (cu_seqlens)";
     if (own == 0 && (c->params.score.sinks || cla_tensor_given(&c->params.score.sinks_device)))
@@ -82,7 +86,7 @@ static const char *options_refusal(const call *c, int prefix) {
     return hidden_keys(c, prefix);
 }
 
-// Past rows that all items have; 0: they have differently many, or none.
+// Number of past rows that every item has; 0 if the items differ or have none.
 static int prefix_of(const call *c) {
     const int prefix = cla_kv_past(&c->params.kv, 0), apart = cla_call_items_apart(c);
     for (int b = 1; b < apart; b++)
@@ -126,7 +130,7 @@ clattn_status cla_cascade_plan(call *c, const plan_input *in) {
     c->cascade = (cascade_plan){0};
     if (c->empty || c->params.cascade == CLATTN_CASCADE_NEVER) return CLATTN_OK;
     if (!shared || c->problem.batch < 2) {
-        if (!asked || shared) return CLATTN_OK; // one item reads its past once
+        if (!asked || shared) return CLATTN_OK; // one item reads its past once anyway
         return cla_context_fail(c->context, CLATTN_UNSUPPORTED,
                                 "cascade: needs a past that items share: past_k and past_v of 1 in B");
     }
@@ -139,7 +143,8 @@ clattn_status cla_cascade_plan(call *c, const plan_input *in) {
     return CLATTN_OK;
 }
 
-// The partial results of the ranges from `range` on, of all of the call's rows, in a layout that folds like them.
+// View of the partial results from byte `from` of the workspace on, for all rows of the call. The
+// axes are laid out such that fold_view can merge them.
 static args_view partial_view(const call *c, int64_t width, uint64_t from) {
     const problem *m = &c->problem;
     const int64_t n = m->n_q * width, heads = m->heads, batch = m->batch,
@@ -173,7 +178,8 @@ static args_view rows_view(const args_rows *rows) {
     return (args_view){rows->offset, rows->head, 0, rows->row, 1};
 }
 
-// The launch over the past: every row sees all of it, but for the boolean mask, and no sink.
+// Arguments of the launch over the past: every row sees the whole past, except for the boolean
+// mask. It has no sinks.
 static void prefix_arguments(const call *c, call *part) {
     const problem *m = &part->problem;
     attention_args *a = &part->args;
@@ -184,7 +190,7 @@ static void prefix_arguments(const call *c, call *part) {
     }
     a->k = rows_view(&c->past.k), a->v = rows_view(&c->past.v);
     a->k_scale = rows_view(&c->past_scales.k), a->v_scale = rows_view(&c->past_scales.v);
-    a->k_scale.column = a->v_scale.column = 0; // zero points of the past lie as its scales
+    a->k_scale.column = a->v_scale.column = 0; // zero points have the offsets of their scales
     a->batch = m->batch, a->heads = a->group = m->heads, a->kv_heads = 1;
     a->n_q = a->call_rows = m->n_q, a->n_kv = a->split_keys = m->n_kv;
     a->shift = 0, a->window_left = a->window_right = -1;
@@ -205,7 +211,8 @@ static void begin_prefix(const call *c, call *part) {
     prefix_arguments(c, part);
 }
 
-// The launch over the items' own keys, which it counts from 0: they stand that much further up.
+// Set up the launch over the items' own keys. The launch counts keys from 0, so shift, mask and
+// bias move by `prefix`.
 static void begin_own(const call *c, call *part) {
     const int prefix = c->cascade.prefix;
     const cascade_input in = {.prefix = prefix, .own_shared_kv = c->cascade.of_suffix.knobs.shared_kv};
@@ -214,8 +221,8 @@ static void begin_own(const call *c, call *part) {
     part->problem = cla_cascade_suffix(&c->problem, &in);
     part->params.kv = without_past(&c->params.kv);
     part->first_key = prefix;
-    // Where fewer past rows are used than there are, the items have fewer own rows than the plan's difference: a kernel may
-    // read a hidden row, but none that is not there.
+    // The past may be shorter than its tensor, and then the items have fewer own rows than planned.
+    // A kernel may read a hidden row, but never one beyond the tensor.
     const int64_t rows = cla_kv_count(&part->params.kv);
     a->n_kv = rows < part->problem.n_kv ? (int)rows : part->problem.n_kv;
     a->split_keys = part->problem.n_kv;
@@ -256,7 +263,7 @@ clattn_status cla_cascade_begin(const call *c, call *own, chain *steps) {
 clattn_status cla_cascade_enqueue(const call *c, call *own, chain *steps) {
     call part;
     cl_mem const table = own->table, with_sinks = own->with_sinks;
-    begin_prefix(c, &part); // of what RoPE has turned
+    begin_prefix(c, &part); // reads q after RoPE
     TRY(cla_flash_enqueue(&part, steps));
     if (c->cascade.has_suffix) {
         begin_own(c, own);

@@ -1,6 +1,7 @@
-// flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
-// keys are split it writes partial results into scratch memory, and combine.cl makes one of them. A kernel on a matrix engine
-// takes the values in tiles, which matrix_pack.cl writes into the workspace before it, once a key/value head.
+// flash.c: the fused paths, flash and decode. One kernel computes the call. If the keys are split,
+// the kernel writes partial results to scratch memory, and combine.cl combines them. Kernels on a
+// matrix engine need the values in tiles: matrix_pack.cl first writes these to the workspace, once
+// per key/value head.
 #include "attention/call/seen.h"
 #include "attention/call/table.h"
 #include "attention/kv/kv.h"
@@ -10,8 +11,9 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-// Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 the scales and zero
-// points of k, v and their past, and no expressions then (CAN_PAST_MODS of plan/families/family.h).
+// Buffers of a launch: q, k, v and their past, out, lse, table, weights, mask, bias, block mask,
+// four of expressions. With i8: the scales and zero points of k, v and their past, and no
+// expressions (CAN_PAST_MODS of plan/families/family.h).
 _Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + sizeof(dropout_args) +
                            16 * sizeof(cl_mem) <=
                        LAUNCH_MAX_BYTES &&
@@ -24,7 +26,7 @@ static size_t divide_up(size_t n, size_t by) {
     return (n + by - 1) / by;
 }
 
-// Whether the main kernel's results are partial, and whether they become one here.
+// is_partial: the main kernel writes partial results. combines: this file combines them.
 static bool is_partial(const call *c) {
     return c->variant.splits > 1 || c->partial.on;
 }
@@ -39,7 +41,7 @@ static knobs combine_knobs(const call *c) {
                    .combine_columns = c->context->capabilities.is_cpu ? 16 : 0};
 }
 
-// The family's kernel, with the options that it needs.
+// The main kernel of the chosen family.
 static clattn_status main_program(const call *c, program **p) {
     const family *f = c->variant.family;
     const program_spec spec = {.id = f->id,
@@ -64,7 +66,7 @@ static clattn_status pack_prepare(const call *c) {
     return c->variant.packed_bytes ? cla_program_get(c->context, KERNEL_MATRIX_PACK, &k, &p) : CLATTN_OK;
 }
 
-// A row of the view is a block of keys.
+// View of the packed values: one row of the view is a block of keys.
 static args_view packed_view(const call *c, int64_t blocks) {
     const int64_t block =
         MATRIX_PACK_BLOCK((int64_t)c->problem.head_dim_v, CLATTN_TYPE_IS_SCALED(c->problem.type_kv));
@@ -113,7 +115,8 @@ clattn_status cla_flash_prepare_combine(const call *c) {
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
 
-// Dense float32 views of the partial results in the workspace, all splits apart: rows of numbers, and two numbers a row.
+// Set the output views to dense float32 partial results in the workspace. Per split: unnormalised
+// output rows, and (max, sum) for each row.
 static void partial_views(const call *c, attention_args *a) {
     const problem *m = &c->problem;
     a->flags |= ARGS_LSE | ARGS_PARTIAL;
@@ -179,7 +182,7 @@ static void set_grid(const variant *v, launch *l, size_t tiles) {
     }
 }
 
-// The arguments of every fused kernel, in the order of score.clh.
+// Set the arguments of a fused kernel, in the order of score.clh.
 static void set_arguments(const call *c, const attention_args *a, const mod_args *mods,
                           const dropout_args *dropout, const cl_mem *table, launch *l) {
     const clattn_attention_params *p = &c->params;
@@ -207,7 +210,7 @@ static double score_flops(const call *c) {
     return 2.0 * ((double)c->problem.head_dim + c->problem.head_dim_v);
 }
 
-// All rows of these in all heads and batch items.
+// Operations of these rows, in all heads and batch items.
 static double rows_flops(const call *c, int first, int rows) {
     return score_flops(c) * c->problem.heads * cla_call_seen(c, first, rows);
 }
@@ -217,8 +220,8 @@ double cla_flash_flops(const call *c) {
            (combines(c) ? cla_flash_combine_flops(c, c->variant.splits) : 0.0);
 }
 
-// Rows of a launch: a kernel whose groups of a head are tiles of rows takes fewer where those of one head are too many
-// for a launch; the pace cuts heads and batch items.
+// Query rows per launch. If a kernel has one group per tile of rows, a launch may have fewer rows,
+// to limit its run time. Heads and batch items are cut elsewhere (pace).
 static int rows_of_launch(const call *c, const chain *steps, program *p, bool *tiled) {
     const variant *v = &c->variant;
     const size_t tiles = divide_up((size_t)c->problem.n_q, (size_t)v->rows_per_group);
@@ -228,7 +231,8 @@ static int rows_of_launch(const call *c, const chain *steps, program *p, bool *t
     return (int)cla_pace_rows(c->problem.n_q, v->rows_per_group, score_flops(c) * cla_call_row_keys(c), most);
 }
 
-// The arguments of a launch of some rows, which it counts from 0: they stand further down among the keys.
+// Restrict the arguments to `rows` query rows from `first` on. The launch counts rows from 0, so
+// views and shift move by `first`.
 static void take_rows(attention_args *a, int first, int rows) {
     args_view *const views[] = {&a->q, &a->out, &a->lse, &a->mask, &a->bias, &a->weights};
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) views[i]->offset += first * views[i]->row;
@@ -237,7 +241,7 @@ static void take_rows(attention_args *a, int first, int rows) {
     a->first_row = first;
 }
 
-// The launches of a ragged batch, each one row of groups.
+// Enqueue the launches of a ragged batch. Each has a one-dimensional grid.
 static clattn_status enqueue_sequences(const call *c, chain *steps, program *p, const attention_args *whole,
                                        const mod_args *mods, const dropout_args *dropout) {
     const double most = cla_pace_most(c->context, &p->rate, steps->progress != NULL);
@@ -258,8 +262,8 @@ static clattn_status enqueue_sequences(const call *c, chain *steps, program *p, 
 
 clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const variant *v = &c->variant;
-    const int all =
-        c->ragged.given ? 0 : c->problem.n_q; // rows of launches in a grid of rows, heads and batch items
+    // Rows of the dense launches, whose grids are rows x heads x batch items.
+    const int all = c->ragged.given ? 0 : c->problem.n_q;
     bool tiled;
     program *p = NULL;
     attention_args whole = c->args;

@@ -1,4 +1,4 @@
-// merge.c: two partial results over disjoint keys become one.
+// merge.c: clattn_merge_enqueue: merge two partial results over disjoint keys.
 #include "attention/call/tensor.h"
 #include "attention/call/views.h"
 #include "launch/entry.h"
@@ -33,7 +33,7 @@ static clattn_status check_memory(clattn_context *c, const clattn_merge_params *
 
 static clattn_status check(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     merge_job *job = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose;
     *job = (merge_job){c, *(const clattn_merge_params *)params};
     clattn_merge_params *const p = &job->params;
     cla_pointers_take(c, (clattn_tensor *const[]){&p->out_a, &p->lse_a, &p->out_b, &p->lse_b}, 4, false);

@@ -1,11 +1,12 @@
-// mixed.c: prefill and decode in one ragged batch: sequences of few rows have a launch of the decode path, where their rows
-// share a pass over the keys; a tile of the flash path would be nearly empty. Only of arrays on the host.
+// mixed.c: prefill and decode in one ragged batch. Sequences with few query rows get a launch of
+// the decode path, where their rows share a pass over the keys. On the flash path their tiles would
+// be nearly empty. This needs lengths on the host.
 #include "attention/call/seen.h"
 #include "attention/call/table.h"
 #include "attention/run/run.h"
 #include "plan/families/family.h"
 
-// The longest of the sequences of up to so many rows; how many they are.
+// Count the sequences with 1 to `rows` query rows. *most_q and *most_kv are their longest lengths.
 static int find_few(const call *c, int rows, int *most_q, int *most_kv) {
     int count = 0;
     *most_q = *most_kv = 0;
@@ -49,6 +50,6 @@ clattn_status cla_mixed_begin(const call *c, call *few, chain *steps) {
 
 clattn_status cla_mixed_enqueue(const call *c, call *few, chain *steps) {
     TRY(cla_sinks_enqueue(few, steps, few->with_sinks, &few->table));
-    few->q = c->q, few->k = c->k, few->args = c->args; // which RoPE has turned
+    few->q = c->q, few->k = c->k, few->args = c->args; // after RoPE, which may replace q and k
     return cla_flash_enqueue(few, steps);
 }

@@ -1,20 +1,22 @@
-// unfused.c: scores, softmax and P*V as three kernels, a chunk of (batch, head) items and rows at a time. It
-// returns weights and score taps, and is the plain baseline of the fused paths. Scores are float32 in the
-// caller's weights where those are float32, else in scratch memory of one chunk.
+// unfused.c: the unfused path: scores, softmax and P*V as three kernels, on a chunk of (batch,
+// head) items and rows at a time. It can return weights and score taps, and is the baseline of the
+// fused paths. Scores are float32. They are stored in the caller's weights if those are float32,
+// else in scratch memory for one chunk.
 #include "attention/kv/kv.h"
 #include "attention/mods/mods.h"
 #include "attention/run/run.h"
 #include "attention/score/score.h"
 #include "plan/planner.h"
 
-// q, k and its past, their scales and zero points, scores, table, mask, bias, four of expressions.
+// Buffers: q, k and its past, their scales and zero points, scores, table, mask, bias, four of
+// expressions.
 #define BUFFERS_MOST 15
 _Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + sizeof(past_args) +
                        sizeof(past_scale_args) + BUFFERS_MOST * sizeof(cl_mem) <=
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
-#define SOFTMAX_FLOPS 16.0 // of a score, about
+#define SOFTMAX_FLOPS 16.0 // estimate for one score
 
 typedef struct unfused {
     program *scores, *softmax, *softmax_out, *softmax_drop, *sums, *values;
@@ -77,7 +79,7 @@ static size_t blocks(int n, int size) {
 
 static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
-    // Here and below no block mask is needed.
+    // This and the kernels below ignore the block mask.
     const size_t grid[3] = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items};
     const mod_args mods = cla_mods_arguments(&c->params.score);
     launch l = {.program = u->scores};
@@ -110,8 +112,8 @@ static softmax_args softmax_arguments(const attention_args *a, args_view weights
                           .flags = a->flags};
 }
 
-// Scores s become weights w, which `view` views; s and w may be one buffer with one view. The program `drops` those that
-// dropout drops.
+// Convert scores s to weights w; `view` describes w. s and w may be the same buffer with the same
+// view. If `drops`, the program also applies dropout.
 static clattn_status enqueue_softmax(call *c, chain *steps, program *p, bool drops, const attention_args *a,
                                      const chunk_args *chunk, cl_mem s, cl_mem w, args_view view, int items) {
     const clattn_score *score = &c->params.score;
@@ -132,7 +134,8 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, bool dro
     return cla_launch_enqueue(steps, &l);
 }
 
-// The chunk's weights, before any are dropped, are added to the sums over rows; s has its scores before and weights behind.
+// Add the chunk's weights, before dropout, to the sums over rows. This overwrites the scores in s
+// with weights. With dropout, the scores are recomputed for the next step.
 static clattn_status enqueue_sums(call *c, chain *steps, const unfused *u, const attention_args *a,
                                   const chunk_args *chunk, cl_mem s, int items) {
     const softmax_args soft = softmax_arguments(a, cla_tensor_view(&c->params.weights));
@@ -169,7 +172,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     return cla_launch_enqueue(steps, &l);
 }
 
-// The score tap of the chunk, where the caller wants one that the softmax does not write anyway.
+// Write the chunk's score tap, unless the softmax writes it.
 static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, chunk_args chunk,
                                  int items) {
     const clattn_attention_params *p = &c->params;
@@ -204,7 +207,7 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
     else if (m->wants_weights && !in_place)
         TRY(enqueue_softmax(c, steps, u->softmax_out, false, &a, chunk, s, p->weights.buffer,
                             cla_tensor_view(&p->weights), items));
-    if (m->dropout || !m->sums_weights) // which left them in s
+    if (m->dropout || !m->sums_weights) // enqueue_sums has left the weights in s
         TRY(enqueue_softmax(c, steps, m->dropout ? u->softmax_drop : u->softmax, m->dropout, &a, chunk, s, s,
                             a.weights, items));
     return enqueue_values(c, steps, u, &a, chunk, s, items);
@@ -219,7 +222,7 @@ double cla_unfused_flops(const call *c) {
     return score * m->batch * m->heads * m->n_q * m->n_kv;
 }
 
-// 64-bit counters: the last step may pass what 32 bits count.
+// The counters have 64 bits: the last step may exceed 32 bits.
 clattn_status cla_unfused_enqueue(call *c, chain *steps) {
     const unfused_chunk most = cla_unfused_chunk(&c->problem);
     unfused u = {0};

@@ -1,17 +1,18 @@
-// block_mask.c: clattn_block_mask_enqueue: what a call's boolean mask and mask_mod hide, block by block.
+// block_mask.c: clattn_block_mask_enqueue: summarise what a call's boolean mask and mask_mod hide,
+// block by block.
 #include "attention/call/table.h"
 #include "attention/call/views.h"
 #include "attention/mods/mods.h"
 #include "attention/score/score.h"
 #include "base/host.h"
 
-#define BLOCK_GROUP 16   // work-items that share a block
-#define ASKED_FLOPS 16.0 // of a score that is asked about, about
+#define BLOCK_GROUP 16   // work-items per block
+#define ASKED_FLOPS 16.0 // estimate for one score
 
 _Static_assert(CLATTN_BLOCK_ROWS == ARGS_BLOCK_ROWS && CLATTN_BLOCK_KEYS == ARGS_BLOCK_KEYS,
                "the header's blocks are the kernels'");
 
-// The call that the mask is for, as far as that concerns the mask: sizes, and what its rows see.
+// Keep only the parameters that concern the mask: sizes, and what hides keys.
 static void take_masks(clattn_attention_params *p) {
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
         clattn_tensor *t = cla_view_of(p, rule->field);
@@ -19,7 +20,7 @@ static void take_masks(clattn_attention_params *p) {
         if (rule->mask != MASK_SIZES) continue;
         t->buffer = NULL, t->svm = t->usm = NULL;
         if (t == &p->kv.block_table) continue;
-        // float32 has no scales, and as many elements as the row has numbers. A type that is unknown has none.
+        // float32 needs no scales. Block types get as many elements as the row has numbers.
         if (clattn_type_numbers(t->type) > 1 && t->rank == 4) t->shape[3] = cla_tensor_width(t);
         t->type = CLATTN_TYPE_F32;
     }
@@ -28,7 +29,7 @@ static void take_masks(clattn_attention_params *p) {
     p->workspace = NULL, p->progress = NULL;
 }
 
-// The block mask, which an attention call only reads, is the one tensor that is written here.
+// This call writes the block mask, which attention calls only read.
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     call *c = job;
     call_views v;

@@ -1,19 +1,19 @@
-// dropout.c: see score.h; and clattn_dropout_mask_enqueue.
+// dropout.c: dropout of score.h, and clattn_dropout_mask_enqueue.
 #include "attention/score/score.h"
 
 #include "attention/call/views.h"
 #include "launch/entry.h"
 #include "device/pointer.h"
 
-#define KEY_FLOPS 50.0 // of a key of the mask, about: a quarter of ten rounds
+#define KEY_FLOPS 50.0 // estimate for one key of the mask: a quarter of ten rounds
 
 clattn_status cla_dropout_check(clattn_context *context, float probability) {
-    if (probability >= 0.0f && probability < 1.0f) return CLATTN_OK; // a NaN is neither
+    if (probability >= 0.0f && probability < 1.0f) return CLATTN_OK; // also rejects NaN
     return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                             "dropout: %g: must be 0 (none) or more, and below 1", (double)probability);
 }
 
-// P * 2^32 is exact, as P has 24 bits.
+// P has 24 significant bits, so P * 2^32 is exact.
 dropout_args cla_dropout_arguments(float probability, uint64_t seed) {
     const double p = (double)probability;
     return (dropout_args){.seed = {(uint32_t)seed, (uint32_t)(seed >> 32)},
@@ -26,7 +26,7 @@ typedef struct mask_job {
     clattn_dropout_mask_params params;
 } mask_job;
 
-// Rows and keys are int32 in the kernels, heads of all batch items a dimension of the grid.
+// Kernels count rows and keys in int32. Heads of all batch items form one dimension of the grid.
 static clattn_status check_sizes(const mask_job *job) {
     const int64_t *shape = job->params.mask.shape;
     const bool heads_fit = shape[0] <= INT32_MAX && shape[1] <= INT32_MAX && shape[0] * shape[1] <= INT32_MAX;
@@ -45,7 +45,7 @@ static clattn_status check(clattn_context *c, const void *params, entry_purpose 
     const tensor_rule rule = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, true, false};
     mask_job *job = to;
     call_views v;
-    (void)purpose; // there is only the enqueue
+    (void)purpose;
     *job = (mask_job){c, *(const clattn_dropout_mask_params *)params};
     cla_pointers_take(c, (clattn_tensor *const[]){&job->params.mask}, 1, false);
     TRY(cla_tensor_check(c, &job->params.mask, 4, &rule));

@@ -1,5 +1,6 @@
-// score.c: the options of clattn_score: refused with the option's name, what was seen and what would be accepted, or
-// turned into kernel arguments. A new option has its check, its flag and its place in the arguments here.
+// score.c: check the options of clattn_score, and convert them to kernel arguments. Each error
+// names the option, the value found and the values accepted. A new option needs its check, flag and
+// argument here.
 #include "attention/score/score.h"
 
 #include <math.h>
@@ -30,10 +31,10 @@ clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
     return CLATTN_OK;
 }
 
-// Host arrays of 32-bit numbers, [B] integers or [H] floats, and what each must hold.
+// Host arrays, [B] of integers or [H] of floats, and their checks.
 typedef struct array_rule {
     const char *name;
-    size_t field; // the pointer in clattn_attention_params
+    size_t field; // offset of the pointer in clattn_attention_params
     bool heads;
     clattn_status (*check)(const call *c, const char *name, int i, const void *at);
 } array_rule;
@@ -72,7 +73,7 @@ static clattn_status check_past_lengths(const call *c, const char *name, int i, 
 // Row positions are int32 in the kernels.
 static clattn_status check_offsets(const call *c, const char *name, int i, const void *at) {
     const int64_t shift = integer_at(at);
-    (void)name, (void)i; // it may be clattn_score.offset
+    (void)name, (void)i; // also checks clattn_score.offset
     if (shift + c->problem.n_q <= INT32_MAX) return CLATTN_OK;
     return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "offset: %lld + Nq must be below 2^31",
                             (long long)shift);
@@ -86,7 +87,7 @@ static clattn_status check_alibi_slopes(const call *c, const char *name, int i, 
 static clattn_status check_head_scales(const call *c, const char *name, int i, const void *at) {
     if (c->params.score.scale != 0.0f)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
-                                "%s: takes the place of scale, which is %g: leave that 0", name,
+                                "%s: replaces scale, which is %g and must be 0", name,
                                 (double)c->params.score.scale);
     return check_alibi_slopes(c, name, i, at);
 }
@@ -99,7 +100,7 @@ static clattn_status check_sinks(const call *c, const char *name, int i, const v
 
 static const array_rule array_rules[] = {
     {"past_lengths", offsetof(clattn_attention_params, kv.past_lengths), false,
-     check_past_lengths}, // before kv_lengths
+     check_past_lengths}, // must precede kv_lengths
 #define OPTION_ITEMS(field, flag, differs, apart)                                                            \
     {#field, offsetof(clattn_attention_params, score.field), false, check_##field},
 #define OPTION_HEADS(field, flag, differs, apart)                                                            \
@@ -115,7 +116,8 @@ static const char *array_of(const call *c, const array_rule *rule) {
     return data;
 }
 
-// Copy the arrays first, so that kernels get the numbers that are checked: another thread may write to the caller's arrays meanwhile.
+// Copy the arrays before checking them. Another thread may write to the caller's arrays in the
+// meantime.
 static clattn_status copy_arrays(call *c) {
     size_t words = 0;
     for (size_t i = 0; i < ARRAY_RULES; i++)

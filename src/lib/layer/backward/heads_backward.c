@@ -5,13 +5,13 @@
 #include "launch/workspace.h"
 #include "plan/planner.h"
 
-#define PART_ROWS 512 // rows of an item whose shares are added apart
+#define PART_ROWS 512 // rows in one part of an item's sum
 
 _Static_assert(sizeof(norm_backward_args) <= LAUNCH_MAX_BYTES &&
                    sizeof(gate_backward_args) <= LAUNCH_MAX_BYTES,
                "they fit");
 
-// Heads that have weights of their own are columns; those that share them are rows.
+// Heads with weights of their own become columns. Heads that share weights become rows.
 static clattn_tensor share_rows(const norm_backward *n) {
     const clattn_tensor *t = &n->shares;
     const int64_t groups = n->norm->how == CLATTN_NORM_WIDTH ? 1 : t->shape[1];
@@ -21,13 +21,13 @@ static clattn_tensor share_rows(const norm_backward *n) {
     return rows;
 }
 
-// One launch adds all rows, or parts of them, and a second one those.
+// One launch sums all rows. Or one launch sums parts of the rows, and a second one sums the parts.
 static int64_t parts_of(const clattn_tensor *rows) {
     return rows->shape[1] > 2 * PART_ROWS ? (rows->shape[1] + PART_ROWS - 1) / PART_ROWS : 1;
 }
 
 uint64_t cla_norm_backward_scratch(const norm_backward *n) {
-    if (!cla_tensor_given(&n->dw)) return 0; // nor are there shares
+    if (!cla_tensor_given(&n->dw)) return 0; // then there are no shares either
     const clattn_tensor rows = share_rows(n);
     const int64_t parts = parts_of(&rows);
     return parts > 1 ? cla_workspace_add(0, (uint64_t)parts, sizeof(float) * (size_t)rows.shape[2]) : 0;

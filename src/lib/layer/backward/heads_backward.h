@@ -1,23 +1,26 @@
-// heads_backward.h: the gradients of what a layer does to heads between its projections and attention: QK-norm (norm_backward.cl) and the
-// gate (gate_backward.cl). Their tensors are float32, [B, heads, N, size] with a row's heads side by side: what is read, of one memory,
-// and what is written, of another or of the same.
+// heads_backward.h: gradients of the operations on heads between projections and attention: QK-norm
+// (norm_backward.cl) and the gate (gate_backward.cl). All tensors are float32 [B, heads, N, size],
+// with a row's heads contiguous. All that a kernel reads is in one buffer; all that it writes is in
+// one buffer, too, which may be the same.
 #ifndef CLATTN_LAYER_BACKWARD_HEADS_BACKWARD_H
 #define CLATTN_LAYER_BACKWARD_HEADS_BACKWARD_H
 #include "layer/block/heads.h"
 #include "layer/projection/linear_backward.h"
 
-// The rows of batch items that count: all, or the table's `word` of an item (args.h).
+// Rows of a batch item that count: all, or the number in `word` of the item's entry in the table
+// `lengths` (args.h).
 typedef struct heads_rows {
     int word;
     cl_mem lengths;
 } heads_rows;
 
-// x before the norm, g: the gradient of what it made, becomes that of x; shares: as large as x, where dw is given. `at`: the byte of the
-// memory of g from which on sums of parts of the rows may lie.
+// Backward pass of a norm. `x`: its input. `g`: the gradient of its result, replaced by the
+// gradient of x. `shares`: each element's contribution to dw, as large as x; only with dw. `at`:
+// byte in g's buffer where sums of parts of the rows may be stored.
 typedef struct norm_backward {
     const head_norm *norm;
     clattn_tensor x, g, shares;
-    clattn_tensor dw; // the caller's, optional
+    clattn_tensor dw; // the caller's; optional
     heads_rows rows;
     uint64_t at;
 } norm_backward;
@@ -26,8 +29,9 @@ double cla_norm_backward_flops(const norm_backward *n);
 clattn_status cla_norm_backward_prepare(clattn_context *context, const norm_backward *n);
 clattn_status cla_norm_backward_enqueue(chain *steps, const norm_backward *n);
 
-// Of gates [B, 1, N, H or H * Dv] and heads, both read: dgates becomes the gradients of the gates; dheads, those of the gated result, the
-// gradients of the heads' result; both where they are given; gated the gated result.
+// Backward pass of the gate. Reads gates [B, 1, N, H or H * Dv] and heads. Writes the gates'
+// gradients to dgates, and the gated result to gated. dheads holds the gradient of the gated
+// result, and becomes the gradient of heads. Both dgates and dheads are optional.
 typedef struct gate_backward {
     clattn_tensor gates, heads, dgates, dheads, gated;
     heads_rows rows;

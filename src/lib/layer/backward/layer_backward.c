@@ -1,6 +1,7 @@
-// layer_backward.c: the gradients of a layer: what has none is refused by name, and one chain of commands makes the layer's heads once
-// more, unless a forward call has kept them, and goes back through them. Each step is one that the library has by itself, but for those
-// of norms and gates.
+// layer_backward.c: the gradients of a layer. Options without a gradient are rejected by name. One
+// chain of commands computes the layer's heads again, unless a forward call has kept them, and then
+// goes backward through the layer. Apart from those for norms and gates, the steps are operations
+// that the library also has as calls of their own.
 #include "layer/backward/layer_backward.h"
 
 #include <stddef.h>
@@ -51,7 +52,8 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_layer_params
     return CLATTN_OK;
 }
 
-// The results that are the layer's own, and what each has the shape of; those of the scores are attention's to check.
+// The gradients of the layer's own tensors, and the forward tensor that has the same shape.
+// Attention checks the gradients of score options.
 #define RESULT(field, of, axes, types)                                                                       \
     {                                                                                                        \
         offsetof(clattn_layer_backward_params, field), offsetof(clattn_layer_params, of), #field, #of, axes, \
@@ -171,13 +173,15 @@ static clattn_status check_memory(layer_gradients *g) {
     return cla_views_check_workspace(&v, &p->workspace, g->workspace_bytes);
 }
 
-// What the forward call has written is not looked at by its gradients: its place is taken by what was read.
+// Copy the forward parameters. The gradients do not read the forward call's results, so a view of
+// x's buffer replaces `out` in the checks.
 static void take_forward(layer_gradients *g) {
     clattn_layer_params *f = &g->forward.params;
     cla_bytes_copy(f, &g->params.forward, sizeof *f);
     f->packed_wq = f->packed_wk = f->packed_wv = f->packed_wo = f->packed_gate = (clattn_packed){0};
     f->workspace = NULL, f->progress = NULL;
-    const bool looks = g->forward_only ? cla_tensor_given(&g->params.kept) // clattn_layer_kept has none
+    // The parameters of clattn_layer_kept have no `kept`.
+    const bool looks = g->forward_only ? cla_tensor_given(&g->params.kept)
                                        : g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank;
     if (!looks) f->out = (clattn_tensor){0};
     take_given(g);
@@ -211,7 +215,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     return check_as(g, context, purpose);
 }
 
-// Of the forward call no gradient is looked at.
+// Ignore the gradients in the parameters of a forward call.
 static void take_forward_only(layer_gradients *g, const clattn_layer_backward_params *p) {
     cla_bytes_zero(g, sizeof *g);
     g->params = (clattn_layer_backward_params){
@@ -229,7 +233,7 @@ static clattn_status check_forward(clattn_context *context, const void *params, 
     return check_as(job, context, purpose);
 }
 
-// How much is kept: any memory will do.
+// Plan a forward call to find the size of `kept`, which need not exist.
 static clattn_status check_size(clattn_context *context, const void *params, entry_purpose purpose,
                                 void *job) {
     layer_gradients *g = job;
@@ -243,7 +247,8 @@ static clattn_status store_program(const layer_gradients *g, const input_shares 
     return cla_program_get(g->forward.context, KERNEL_BACKWARD_STORE, &k, p);
 }
 
-// Whether the forward call is part of this one: it is not where it was made before and kept. Before any call both are compiled.
+// True if this call includes the forward pass: its results were not kept, or this is the forward
+// call. A call that only plans or compiles always includes it.
 static bool makes_forward(const layer_gradients *g) {
     return !g->keeps || g->forward_only || g->forward.purpose != ENTRY_ENQUEUE;
 }
@@ -277,7 +282,7 @@ static clattn_status prepare(void *job) {
     return CLATTN_OK;
 }
 
-// Everything that can refuse happens here, before the first command.
+// All steps that can fail come here, before the first command.
 static clattn_status ready(layer_gradients *g, chain *steps) {
     layer *l = &g->forward;
     call *c = &l->call, *back = &g->attention.call;
@@ -307,7 +312,7 @@ static double flops_of(const layer_gradients *g) {
     return flops;
 }
 
-// The layer, up to its heads' result.
+// The forward pass, up to the heads' result.
 static clattn_status enqueue_forward(layer_gradients *g, chain *steps) {
     layer *l = &g->forward;
     for (int i = 0; i < PROJECT_OUT; i++)
@@ -321,7 +326,7 @@ static clattn_status enqueue_forward(layer_gradients *g, chain *steps) {
     return cla_attention_enqueue_call(&l->call, steps);
 }
 
-// And the result itself.
+// The rest of the forward pass: the gate and the output projection.
 static clattn_status enqueue_output(layer_gradients *g, chain *steps) {
     const layer *l = &g->forward;
     const clattn_tensor *gated = &g->part[PART_GATED];
@@ -334,7 +339,7 @@ static clattn_status enqueue_product(layer_gradients *g, int which, chain *steps
     return g->wants[which] ? cla_linear_gradients_enqueue(steps, &g->of[which], g->workspace) : CLATTN_OK;
 }
 
-// From the output back to q, k, v and the gates.
+// Go backward from the output to q, k, v and the gates.
 static clattn_status enqueue_heads(layer_gradients *g, chain *steps) {
     const layer *l = &g->forward;
     TRY(enqueue_product(g, GRADIENT_HEADS, steps));
@@ -346,7 +351,7 @@ static clattn_status enqueue_heads(layer_gradients *g, chain *steps) {
     return CLATTN_OK;
 }
 
-// The shares of dx or dy, added in the order of the projections.
+// Add the shares of dx or dy, in the order of the projections.
 static clattn_status enqueue_sum(layer_gradients *g, int input, chain *steps) {
     const input_shares *s = &g->shares[input];
     if (s->count < 2 || cla_tensor_count(s->to) == 0) return CLATTN_OK;
@@ -388,7 +393,7 @@ static void release(void *job) {
     if (g->attention.call.context) cla_call_release(&g->attention.call);
 }
 
-// Where CLBlast fails and the caller left the choice open, all of it is done again without CLBlast.
+// If CLBlast fails and the caller left the choice open, repeat the whole call without CLBlast.
 static clattn_status run(void *job, chain *steps) {
     layer_gradients *g = job;
     const clattn_projection wanted = g->forward.params.projection;

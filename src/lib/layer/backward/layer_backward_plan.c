@@ -1,6 +1,7 @@
-// layer_backward_plan.c: the memory of a layer's gradients, and who multiplies. The workspace begins with what attention and its gradients
-// take for themselves, one after the other; the parts follow, but for those that are kept, and at the end lies the scratch of products,
-// which share it.
+// layer_backward_plan.c: memory and kernels for a layer's gradients. The workspace has three areas:
+//    memory of attention and of its gradients, which run one after the other and share it
+//    the parts that are not kept
+//    scratch memory that all products share
 #include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/backward/layer_backward.h"
@@ -38,7 +39,8 @@ static void take_part(layer_gradients *g, layer_part which, int64_t heads, int64
     *end = cla_workspace_add(*end, (uint64_t)cla_tensor_count(t), sizeof(float));
 }
 
-// The shares of a gradient lie one behind the other; a single one is made in the caller's memory.
+// The shares of a gradient follow one another. A single share is written to the caller's tensor
+// directly.
 static void take_shares(layer_gradients *g, int which, layer_part part, const clattn_tensor *to, int count) {
     input_shares *s = &g->shares[which];
     *s = (input_shares){.to = to, .count = cla_tensor_given(to) ? count : 0};
@@ -82,7 +84,8 @@ static void lay_out_parts(layer_gradients *g) {
     take_shares(g, 1, PART_DY, &g->params.dy, 2);
 }
 
-// The attention call on the parts, checked, and its gradients. Views that are optional must have a buffer while they are: x's stands in.
+// Check the attention call on the parts, and its gradients. An optional view without a buffer would
+// count as absent, so x's buffer is a placeholder for lse's.
 static clattn_status check_attention(layer_gradients *g, uint64_t *own) {
     layer *l = &g->forward;
     const clattn_layer_backward_params *p = &g->params;
@@ -95,11 +98,13 @@ static clattn_status check_attention(layer_gradients *g, uint64_t *own) {
     a->score = l->params.score, a->rope = l->params.rope;
     a->workspace = p->workspace;
     TRY(cla_call_check(l->context, a, l->purpose, CALL_PARTS, &l->call));
-    cla_call_bind(&l->call, NULL); // the parts are no views of the caller's
+    cla_call_bind(&l->call, NULL); // the parts are not the caller's views
     l->call.params.lse.buffer = NULL;
     *own = l->call.workspace_bytes;
     if (!g->attends) return CLATTN_OK;
-    a->score = l->call.params.score; // whose host arrays are copies: the caller's are read once
+    // The copy of the forward call, whose host arrays were copied, so that the caller's are read
+    // once.
+    a->score = l->call.params.score;
     b.score_mod_gradient = p->score_mod_gradient;
     b.dout = g->part[PART_DHEADS];
     if (g->wants[PROJECT_Q]) b.dq = g->part[PART_DQ];
@@ -114,7 +119,7 @@ static clattn_status check_attention(layer_gradients *g, uint64_t *own) {
     return CLATTN_OK;
 }
 
-// The parts in the workspace begin behind attention's own memory.
+// The parts in the workspace begin after attention's own memory.
 static void move_parts(layer_gradients *g, uint64_t own) {
     const int64_t elements = (int64_t)(own / sizeof(float));
     call *c = &g->forward.call;
@@ -158,7 +163,7 @@ static clattn_status plan_projections(layer_gradients *g, uint64_t *most) {
     return CLATTN_OK;
 }
 
-// [B, heads, N, size] of a part as rows [B, N, heads * size].
+// View a part [B, heads, N, size] as rows [B, N, heads * size].
 static clattn_tensor rows_of(const clattn_tensor *t) {
     const int64_t shape[3] = {t->shape[0], t->shape[2], t->shape[1] * t->shape[3]};
     clattn_tensor rows = clattn_tensor_dense(t->buffer, t->type, 3, shape);
@@ -207,7 +212,7 @@ static clattn_status plan_products(layer_gradients *g, uint64_t *most) {
     return CLATTN_OK;
 }
 
-// What is done to heads, backward.
+// Plan the backward passes of norms and gate.
 static void plan_heads(layer_gradients *g, uint64_t *most) {
     layer *l = &g->forward;
     const clattn_layer_backward_params *p = &g->params;

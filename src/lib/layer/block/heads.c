@@ -118,7 +118,7 @@ clattn_status cla_norm_enqueue(chain *c, const head_norm *n, const clattn_tensor
     cla_launch_buffer(&l, &n->rope.table);
     if (n->rope.positions) cla_launch_buffer(&l, &n->rope.positions->buffer);
     cla_launch_value(&l, &a, sizeof a);
-    rope_source_args source; // the launch keeps its address
+    rope_source_args source; // outlives the launch, which keeps its address
     if (n->rope.positions) {
         source = cla_rope_source(n->turns, n->rope.positions);
         cla_launch_value(&l, &source, sizeof source);

@@ -1,4 +1,5 @@
-// layer.c: a multi-head attention layer: projections, norm and RoPE of heads, attention, the gate, one projection.
+// layer.c: a multi-head attention layer. It consists of projections, norm and RoPE of heads,
+// attention, the gate, and the output projection.
 #include "layer/block/layer.h"
 
 #include <stddef.h>
@@ -15,14 +16,14 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_zero(l, offsetof(layer, of));
     l->context = context;
     l->purpose = purpose;
-    l->call.arrays = l->call.ragged.words = NULL; // what a release looks at
+    l->call.arrays = l->call.ragged.words = NULL; // cla_call_release reads these
     cla_bytes_copy(&l->params, params, sizeof l->params);
     cla_layer_take_given(l, &l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
     return cla_layer_plan(l);
 }
 
-// Queries, keys and values in one launch: self-attention of few rows.
+// True if one launch computes q, k and v: self-attention of few rows.
 static bool shares_launch(const layer *l) {
     const linear *of = l->of;
     return l->native && l->self &&
@@ -40,7 +41,7 @@ static clattn_status prepare_heads(layer *l) {
 static clattn_status prepare(void *job) {
     layer *l = job;
     if (cla_layer_is_small(l)) return cla_layer_small_prepare(l);
-    const bool shared = shares_launch(l); // k and v then need no kernel of their own
+    const bool shared = shares_launch(l); // then k and v need no kernels of their own
     TRY(cla_attention_prepare_call(&l->call));
     TRY(prepare_heads(l));
     for (int i = 0; i < PROJECTIONS; i++)
@@ -69,13 +70,13 @@ static clattn_status enqueue_output(layer *l, chain *steps) {
     return cla_linear_enqueue(steps, o, l->workspace, l->scratch);
 }
 
-// The buffers that the kernels which turn heads read.
+// Set the buffers that kernels with RoPE read.
 static void bind_rope(layer *l, bool is_query, rope_rows *r) {
     r->table = !r->flags ? NULL : is_query ? l->call.table : l->call.past_table;
     r->turns = l->turns ? l->call.frequencies : NULL;
 }
 
-// Everything that can refuse happens here, before the first command.
+// All steps that can fail come here, before the first command.
 static clattn_status ready(layer *l, chain *steps) {
     linear *of = l->of;
     TRY(prepare(l));
@@ -117,8 +118,8 @@ static void release(void *job) {
     l->workspace = NULL;
 }
 
-// Where CLBlast fails and the caller left the choice open, all of it is done again without CLBlast: what was enqueued
-// before only wrote what is written again.
+// If CLBlast fails and the caller left the choice open, repeat the whole call without CLBlast. The
+// commands enqueued before wrote only what the repetition writes again.
 static clattn_status run(void *job, chain *steps) {
     layer *l = job;
     if (l->call.empty) return CLATTN_OK;
@@ -141,7 +142,7 @@ clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer
     return CLATTN_OK;
 }
 
-// The projection whose kernel the driver refused, if there is one.
+// Append to `why` the first projection whose preferred kernel the driver refused.
 static void put_gone(const layer *l, clattn_plan *plan) {
     for (int i = 0; i < PROJECTIONS; i++) {
         const size_t used = strlen(plan->why);

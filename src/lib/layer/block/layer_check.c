@@ -1,5 +1,5 @@
-// layer_check.c: checks one layer call against the header's contract: its own tensors and matrices. Attention checks its
-// options when the layer has made the call for it (layer.c).
+// layer_check.c: checks a layer's own tensors and matrices against the public header. Attention's
+// options are checked later, with the attention call that layer_plan.c makes.
 #include "layer/block/layer.h"
 
 void cla_layer_take_given(const layer *l, clattn_layer_params *p) {
@@ -15,7 +15,7 @@ void cla_layer_take_given(const layer *l, clattn_layer_params *p) {
     cla_given_rope(&all, &p->rope);
 }
 
-// The head sizes follow from the rows of wq and wv.
+// The head sizes are the rows of wq and wv, divided by the heads.
 static clattn_status find_sizes(layer *l) {
     clattn_context *c = l->context;
     const clattn_layer_params *p = &l->params;
@@ -52,7 +52,7 @@ clattn_status cla_layer_check_rows(clattn_context *c, const clattn_tensor *w, co
     return CLATTN_OK;
 }
 
-// x, y and out are stored alike, and so are the weight matrices.
+// x, y and out must have one type, and so must the weight matrices.
 static clattn_status check_types(clattn_context *c, const clattn_layer_params *p) {
     const struct {
         const char *name, *like;
@@ -96,7 +96,7 @@ static bool packs_keys(const clattn_layer_params *p) {
     return p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
 }
 
-// The rest is attention's to check.
+// Check what only a ragged layer has. Attention checks the rest.
 static clattn_status check_ragged(const layer *l) {
     const clattn_layer_params *p = &l->params;
     if (!l->ragged) return CLATTN_OK;
@@ -134,7 +134,8 @@ static clattn_status check_tensors(layer *l, bool planning) {
     return CLATTN_OK;
 }
 
-// q, k, v and the heads' result are the layer's own, made before attention could refuse them.
+// The sizes of q, k, v, the gates and the heads' result: they are computed before attention checks
+// anything.
 static clattn_status check_parts(const layer *l) {
     const int64_t batch = l->params.x.shape[0], nq = l->params.x.shape[1],
                   nkv = l->ready ? 0 : l->y.shape[0] * l->n_kv;
@@ -147,7 +148,7 @@ static clattn_status check_parts(const layer *l) {
                  {batch * nq, l->gated ? l->params.w_gate.shape[0] : 1, "the gates"},
                  {batch * nq, l->heads * l->head_dim_v, "the heads' result"}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        // A division costs more than the rest: first what is small enough at once.
+        // A division is slow, so sizes that are small enough are accepted first.
         if ((parts[i].rows >> 28 || parts[i].columns >> 28) &&
             parts[i].rows > INT64_MAX / 16 / parts[i].columns)
             return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
@@ -155,7 +156,7 @@ static clattn_status check_parts(const layer *l) {
     return CLATTN_OK;
 }
 
-// A gate a head, or a gate a number of the heads' result.
+// One gate for each head, or for each element of the heads' result.
 static clattn_status check_gate(const layer *l) {
     const clattn_layer_params *p = &l->params;
     const int64_t heads = l->heads, all = heads * l->head_dim_v, rows = p->w_gate.shape[0];
@@ -170,7 +171,7 @@ static clattn_status check_gate(const layer *l) {
         (long long)rows, p->w_gate.rank, (long long)heads, (long long)all);
 }
 
-// Keys and values that are the caller's: nothing is there to make them.
+// With the caller's keys and values, all that would make them must be absent.
 static clattn_status check_ready(const layer *l) {
     const clattn_layer_params *p = &l->params;
     const struct {
@@ -207,7 +208,7 @@ static clattn_status check_ready(const layer *l) {
                             "kv: k and v must be [B, Hkv, Nkv, D] and [B, Hkv, Nkv, Dv]");
 }
 
-// The rest of kv.k and kv.v is attention's to check.
+// Attention checks the other properties of kv.k and kv.v.
 static clattn_status check_kv_heads(const layer *l) {
     const int64_t heads = l->params.kv.k.shape[1];
     if (!l->ready || heads == l->kv_heads) return CLATTN_OK;

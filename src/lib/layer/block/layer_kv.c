@@ -1,4 +1,5 @@
-// layer_kv.c: keys and values of a layer alone, into the caller's tensors: two projections, norm and RoPE of the keys.
+// layer_kv.c: computes a layer's keys and values into the caller's tensors: two projections, then
+// norm and RoPE of the keys.
 #include <stddef.h>
 
 #include "base/host.h"
@@ -13,8 +14,8 @@ typedef struct kv_job {
     norm_options norm;
     linear k, v;
     head_norm k_norm;
-    bool in_product; // RoPE is done by the projection
-    call turn;       // no call of attention: what RoPE knows of k
+    bool in_product; // the projection applies RoPE
+    call turn;       // holds k and RoPE for RoPE's functions; attention is not called
     clattn_layer_kv_params params;
 } kv_job;
 
@@ -43,7 +44,7 @@ static clattn_status check_tensors(const kv_job *job) {
     return CLATTN_OK;
 }
 
-// The matrices are those of Hkv heads, as k has them, and both are stored alike.
+// Check the matrices for Hkv heads, which k has. wk and wv must have one type.
 static clattn_status check_matrices(const kv_job *job) {
     clattn_context *c = job->context;
     const clattn_layer_kv_params *p = &job->params;
@@ -70,7 +71,7 @@ static clattn_status check_norm(kv_job *job) {
     return cla_norm_check(job->context, &job->norm, false);
 }
 
-// As if attention had been called with k alone.
+// Check RoPE through an attention call that has only k.
 static clattn_status check_rope(kv_job *job) {
     call *c = &job->turn;
     cla_bytes_zero(c, sizeof *c);
@@ -107,7 +108,8 @@ static clattn_status check_memory(const kv_job *job) {
     return cla_views_check(&v);
 }
 
-// RoPE in the projection where it can do it and no norm comes between, else in the pass of the norm.
+// The projection applies RoPE if it can and there is no norm in between. Otherwise the norm's pass
+// does.
 static void choose(kv_job *job) {
     const clattn_layer_kv_params *p = &job->params;
     const float amplitude = (float)cla_rope_amplitude(&p->rope);
@@ -129,7 +131,7 @@ static void choose(kv_job *job) {
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
     kv_job *job = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose; // only enqueue exists
     cla_bytes_zero(job, offsetof(kv_job, params));
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_layer_kv_params *p = &job->params;
@@ -162,7 +164,7 @@ static clattn_status prepare(kv_job *job) {
     return cla_norm_prepare(job->context, &job->k_norm, job->params.k.type);
 }
 
-// Steps that can refuse come first.
+// Steps that can fail come first.
 static clattn_status run(void *from, chain *steps) {
     kv_job *job = from;
     cl_mem scratch = NULL;

@@ -1,6 +1,7 @@
-// layer_plan.c: a checked layer's memory, who projects, and who turns heads. q, k, v, the gates and the heads' result live in
-// one workspace as [B, N, heads * size], which is what a projection writes; attention reads them as strided views, so no
-// pass over memory only moves heads.
+// layer_plan.c: plans a layer's memory and the kernels of its projections, and decides where RoPE
+// is applied. The parts q, k, v, the gates and the heads' result are stored in one workspace, as
+// the projections write them. Attention reads these parts through strides, so no pass is needed to
+// move heads.
 #include "attention/kv/kv.h"
 #include "base/host.h"
 #include "launch/workspace.h"
@@ -8,7 +9,7 @@
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
 
-// The fields of a layer's call that each projection has besides its matrix and bias.
+// Fields of clattn_layer_params that each projection has besides matrix and bias.
 #define EACH_PROJECTION(X)                                                                                   \
     X(wq, packed_wq), X(wk, packed_wk), X(wv, packed_wv), X(w_gate, packed_gate), X(wo, packed_wo)
 #define PACKED_NAME(w, packed) #packed
@@ -21,7 +22,8 @@ bool cla_layer_projects(const layer *l, int projection) {
     return !l->ready || (projection != PROJECT_K && projection != PROJECT_V);
 }
 
-// A [B, heads, N, size] part of the workspace, the rows of a head after one another or the heads of a row.
+// Reserve a [B, heads, N, size] part of the workspace. With heads_apart each head's rows are
+// contiguous; otherwise each row's heads are.
 static clattn_tensor part(layer *l, bool heads_apart, int64_t batch, int64_t heads, int64_t n, int64_t size) {
     const clattn_type type = l->native ? l->type : CLATTN_TYPE_F32;
     clattn_tensor t = heads_apart ? clattn_tensor_bhsd(NULL, type, batch, heads, n, size)
@@ -32,13 +34,13 @@ static clattn_tensor part(layer *l, bool heads_apart, int64_t batch, int64_t hea
     return t;
 }
 
-// Whether RoPE counts rows inside sequences, as attention alone does.
+// True if RoPE needs positions inside packed sequences, which only attention knows.
 static bool counts_sequences(const layer *l) {
     return l->ragged && l->params.rope.layout != CLATTN_ROPE_NONE &&
            !cla_tensor_given(&l->params.rope.positions);
 }
 
-// Keys that are made of x are packed as x is.
+// Keys that are made from x are packed like x.
 static void take_sequences(const layer *l, clattn_attention_params *a) {
     const clattn_layer_params *p = &l->params;
     a->sequences = p->sequences;
@@ -49,7 +51,7 @@ static void take_sequences(const layer *l, clattn_attention_params *a) {
     a->max_kv = p->max_q;
 }
 
-// RoPE of q alone, whose keys are the caller's and were turned before.
+// Check RoPE for q alone. The caller's keys already have RoPE applied.
 static clattn_status check_rope_of_q(const layer *l) {
     clattn_attention_params p;
     cla_bytes_zero(&p, sizeof p);
@@ -61,8 +63,8 @@ static clattn_status check_rope_of_q(const layer *l) {
     return cla_rope_check(l->context, &p, (int)l->head_dim, l->purpose != ENTRY_ENQUEUE);
 }
 
-// The attention call between the projections, on the parts of the workspace, checked: RoPE with it, whoever applies it;
-// but where keys are the caller's it knows of none.
+// Make and check the attention call on the parts of the workspace. The check includes RoPE,
+// wherever it will be applied. With the caller's keys RoPE is checked for q alone.
 static clattn_status check_attention(layer *l) {
     const clattn_layer_params *p = &l->params;
     cla_call_release(&l->call);
@@ -80,14 +82,14 @@ static clattn_status check_attention(layer *l) {
     a->score = p->score;
     if (!l->ready || counts_sequences(l)) a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
-    a->workspace = p->workspace; // where the parts will be
+    a->workspace = p->workspace; // the parts will be in it
     TRY(cla_call_check(l->context, &l->call.params, l->purpose,
                        CALL_PARTS | (l->ready ? CALL_KEYS_TURNED : 0), &l->call));
     a->rope = p->rope;
     return l->ready && !counts_sequences(l) ? check_rope_of_q(l) : CLATTN_OK;
 }
 
-// The kernel of few rows finds the places of packed sequences' rows itself.
+// Let linear_few_lanes.cl find the rows of packed sequences. False if another kernel was chosen.
 static bool follow_sequences(const layer *l, linear *const made[3], bool into_cache) {
     for (int i = 0; i < 3; i++) {
         if (made[i]->choice.id != KERNEL_LINEAR_FEW_LANES) return false;
@@ -98,8 +100,9 @@ static bool follow_sequences(const layer *l, linear *const made[3], bool into_ca
     return true;
 }
 
-// New queries, keys and values that the projections themselves can turn; q, k and v are those projections then. Into the caches they write
-// keys and values of x's type, and what is quantised is appended by the call.
+// Make q, k and v the projections that apply RoPE to new rows themselves. into_cache: the caches
+// have x's type, and the projections write to them. Otherwise the call quantises and appends k and
+// v. Returns false if that is impossible.
 static bool makes_new_rows(const layer *l, linear *q, linear *k, linear *v, bool into_cache) {
     const bool turned = l->params.rope.layout != CLATTN_ROPE_NONE;
     clattn_tensor to_k, to_v;
@@ -118,7 +121,7 @@ static bool choose_new_rows(layer *l) {
     linear q = l->of[PROJECT_Q], k = l->of[PROJECT_K], v = l->of[PROJECT_V];
     const clattn_kv *kv = &l->params.kv;
     const bool straight = kv->k.type == l->type && kv->v.type == l->type;
-    l->straight = false; // a layer may be planned again
+    l->straight = false; // planning may be repeated
     if ((!straight && l->params.rope.layout == CLATTN_ROPE_NONE) || !makes_new_rows(l, &q, &k, &v, straight))
         return false;
     l->of[PROJECT_Q] = q, l->of[PROJECT_K] = k, l->of[PROJECT_V] = v;
@@ -129,14 +132,16 @@ static bool choose_new_rows(layer *l) {
     return true;
 }
 
-// RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory. Else into the pass of
-// their norm, where there is one; for a q whose keys are the caller's there is always one. Else attention turns them.
+// Choose where RoPE is applied. In the projections of q and k if both can, because that needs no
+// pass over memory. Otherwise in the pass of their norm; a q for the caller's keys always has that
+// pass. Otherwise in attention.
 static void choose_rope(layer *l) {
     linear q = l->of[PROJECT_Q], k = l->of[PROJECT_K];
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
     l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
-    // Else attention turns appended keys on their way, and q where it rotates it.
+    // In the other cases attention applies RoPE: to keys while it appends them, and to q before its
+    // Hadamard transform.
     if (choose_new_rows(l) || l->params.rope.layout == CLATTN_ROPE_NONE || l->appends ||
         counts_sequences(l) || l->params.kv.k_rotation)
         return;
@@ -144,7 +149,8 @@ static void choose_rope(layer *l) {
     k.rope = cla_rope_rows_of(&l->call, false);
     cla_linear_choose(l->context, &q);
     if (!l->ready) cla_linear_choose(l->context, &k);
-    // q and k may be made in one launch, with one table: not where lengths of the past move keys otherwise than rows.
+    // One launch with one table may make q and k. past_lengths rule that out: keys then have other
+    // positions than rows.
     const bool in_products = l->native && !norms && !l->params.kv.past_lengths &&
                              cla_linear_turns(&l->params.rope, &q) &&
                              (l->ready || cla_linear_turns(&l->params.rope, &k));
@@ -159,7 +165,7 @@ static void choose_rope(layer *l) {
     cla_call_leave_rope(&l->call);
 }
 
-// Fill what the projections have besides their tensors: scales and zero points, packed weights, and how float32 may be multiplied.
+// Set scales, zero points, packed weights and precision of the projections.
 static clattn_status take_weights(layer *l) {
     const clattn_layer_params *p = &l->params;
 #define PACKED_OF(w, packed) &p->packed
@@ -180,8 +186,9 @@ static clattn_status take_weights(layer *l) {
     return CLATTN_OK;
 }
 
-// The projections of x and y, with the parts that they write. CLBlast writes rows of all heads, the native kernel a head
-// after the other, which keeps a head's rows close together in the caches.
+// Set up the projections of x and y, and the parts that they write. CLBlast writes all heads of a
+// row together. The native kernel writes one head after the other, so that a head's rows stay close
+// together in the CPU's caches.
 static void lay_out_inputs(layer *l) {
     const clattn_layer_params *p = &l->params;
     const bool native = l->native;
@@ -200,7 +207,7 @@ static void lay_out_inputs(layer *l) {
     if (l->gated) of[PROJECT_GATE].y = part(l, false, batch, 1, nq, p->w_gate.shape[0]);
 }
 
-// The projections and the parts of the workspace between them, for l->native; attention's call on those parts.
+// Set up the projections and parts for l->native, and check the attention call on these parts.
 static clattn_status lay_out_parts(layer *l) {
     const clattn_layer_params *p = &l->params;
     linear *o = &l->of[PROJECT_OUT];
@@ -217,19 +224,19 @@ static clattn_status lay_out_parts(layer *l) {
         l->of[i].native = l->native;
         if (cla_layer_projects(l, i)) cla_linear_choose(l->context, &l->of[i]);
     }
-    // Only linear_lanes gains by heads apart. Few rows: a part of the reduction is a loop of its own, which a short head
-    // does not pay for; without lanes, neighbours read whole rows.
+    // Contiguous heads pay only with linear_lanes. For few rows the reduction has a separate loop
+    // for each head, which is slow for a short head. Without lanes, neighbouring work-items read
+    // whole rows.
     const bool heads_apart = l->native && o->choice.id == KERNEL_LINEAR_LANES;
     o->x = part(l, heads_apart, p->x.shape[0], l->heads, p->x.shape[1], l->head_dim_v);
-    o->x.buffer =
-        p->workspace; // its rows may be aligned otherwise, and the caller's memory may begin anywhere
+    o->x.buffer = p->workspace; // choose again: the caller's workspace may start at any address
     cla_linear_choose(l->context, o);
     o->x.buffer = NULL;
     if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
     return check_attention(l);
 }
 
-// The caller's memory: the layer's, and what its attention call reads and writes of it.
+// Check the caller's memory: the layer's tensors, and those of its attention call.
 static clattn_status check_memory(const layer *l, call_views *v) {
     const clattn_layer_params *p = &l->params;
     const struct {
@@ -255,8 +262,8 @@ static clattn_status check_memory(const layer *l, call_views *v) {
     return cla_views_check(v);
 }
 
-// CLBlast or native, for all projections alike: the layout between them follows from it. What can be refused is
-// refused before anything is measured.
+// Choose CLBlast or native for all projections together, because the layout of the parts depends on
+// it. Everything that may be rejected is checked before the measurement's answer is read.
 static clattn_status choose_projection(layer *l, call_views *v) {
     const linear *q = &l->of[PROJECT_Q];
     const char *why;
@@ -269,7 +276,8 @@ static clattn_status choose_projection(layer *l, call_views *v) {
     return lay_out_parts(l);
 }
 
-// Move q, k, v and the heads' result to where they lie in scratch memory; what lies in the caller's keys and values stays there.
+// Move q, k, v, the gates and the heads' result behind attention's own memory. Parts in the
+// caller's tensors stay where they are.
 static void move_parts(layer *l, uint64_t own) {
     clattn_tensor *k = l->ready ? &l->params.kv.k : &l->of[PROJECT_K].y,
                   *v = l->ready ? &l->params.kv.v : &l->of[PROJECT_V].y;
@@ -281,7 +289,7 @@ static void move_parts(layer *l, uint64_t own) {
     cla_call_move(&l->call, (clattn_tensor *const[4]){made[0], k, v, made[4]});
 }
 
-// Lay out the workspace: attention's own part first, then the parts, then conversions.
+// Assign the workspace: attention's own memory, the parts, then scratch memory of the projections.
 clattn_status cla_layer_plan(layer *l) {
     call_views v;
     TRY(choose_projection(l, &v));
@@ -289,7 +297,7 @@ clattn_status cla_layer_plan(layer *l) {
     const uint64_t own = cla_workspace_add(0, l->call.workspace_bytes, 1);
     move_parts(l, own);
     l->scratch = own + l->workspace_bytes;
-    uint64_t most = 0; // the projections run one after another and share the scratch memory
+    uint64_t most = 0; // the projections run one after another, so they share scratch memory
     for (int i = 0; i < PROJECTIONS; i++) {
         const uint64_t bytes = cla_layer_projects(l, i) ? cla_linear_scratch(&l->of[i]) : 0;
         most = bytes > most ? bytes : most;

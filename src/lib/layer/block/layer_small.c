@@ -1,6 +1,7 @@
-// layer_small.c: a self-attention layer of few rows in one launch (layer_few_lanes.cl), where its projections and its attention
-// are those of linear_few_lanes.cl and flash_lanes.cl, in one type, with nothing between them. On PoCL and Intel's CPU runtime
-// each launch wakes the cores once, which such a layer's work is not much longer than.
+// layer_small.c: runs a self-attention layer of few rows as one launch of layer_few_lanes.cl. The
+// projections must use linear_few_lanes.cl and attention flash_lanes.cl, in one type and with no
+// step in between. PoCL and Intel's CPU runtime wake the cores for each launch, and such a layer's
+// work hardly needs more time than that.
 #include <math.h>
 
 #include "args/args.h"
@@ -12,14 +13,16 @@
 #include "plan/families/family.h"
 #include "program/unfit.h"
 
-// Buffers of attention: q, k, v, out, lse, table, weights, mask, bias, block mask; and thirteen more.
+// Buffers: eleven of attention (q, k, v, out, lse, table, weights, mask, bias, block mask and one
+// more), and twelve of the layer.
 _Static_assert(sizeof(attention_args) + sizeof(dropout_args) + 23 * sizeof(cl_mem) <= LAUNCH_MAX_BYTES &&
                    23 + 2 <= LAUNCH_MAX_ARGS,
                "the arguments of a launch fit every device");
 
 static const int of_small[SMALL_PROJECTIONS] = {PROJECT_Q, PROJECT_K, PROJECT_V, PROJECT_OUT};
 
-// One kernel with one set of knobs for all projections, which `k` becomes; RoPE's is that of q.
+// True if all projections use one kernel with equal knobs, which *k receives. k->rope is the knob
+// of q.
 static bool projections_agree(const layer *l, knobs *k, small_layer *s) {
     for (int i = 0; i < SMALL_PROJECTIONS; i++) {
         knobs own;
@@ -32,7 +35,7 @@ static bool projections_agree(const layer *l, knobs *k, small_layer *s) {
     return l->of[PROJECT_V].rope.rotary_dim == 0 && l->of[PROJECT_OUT].rope.rotary_dim == 0;
 }
 
-// Attention's knobs with those of the projections.
+// Merge attention's knobs with those of the projections, `of`, into *k. False if they conflict.
 static bool attention_agrees(const call *c, const knobs *of, knobs *k) {
     const problem *p = &c->problem;
     *k = c->variant.knobs;
@@ -46,7 +49,7 @@ static bool attention_agrees(const call *c, const knobs *of, knobs *k) {
     return true;
 }
 
-// Nothing between the projections and attention, and nothing of theirs from elsewhere.
+// True if there is no step between projections and attention, and no past, cache or mods.
 static bool is_plain(const layer *l) {
     const call *c = &l->call;
     const problem *p = &c->problem;
@@ -62,7 +65,8 @@ static bool find_spec(const layer *l, program_spec *spec, small_layer *s) {
     knobs k;
     if (!l->context->capabilities.is_cpu || !is_plain(l)) return false;
     if (v->family->id != KERNEL_FLASH_LANES || v->splits != 1 || v->packed_bytes) return false;
-    if (cla_pace_most(l->context, &unknown, false) < INFINITY) return false; // launches are cut
+    // On this device large launches are cut into slices.
+    if (cla_pace_most(l->context, &unknown, false) < INFINITY) return false;
     *spec =
         (program_spec){.id = KERNEL_LAYER_FEW_LANES, .options = v->options ? v->options : v->family->options};
     return projections_agree(l, &k, s) && attention_agrees(&l->call, &k, &spec->knobs) &&
@@ -82,7 +86,7 @@ clattn_status cla_layer_small_prepare(const layer *l) {
     return find_spec(l, &spec, &s) ? cla_program_get_spec(l->context, &spec, &p) : CLATTN_OK;
 }
 
-// A work-group a core, or a part.
+// One work-group for each core, but at most one for each column tile of q, k and v.
 static size_t groups_of(const layer *l, const small_layer *s, const knobs *k) {
     const size_t units = l->context->capabilities.compute_units;
     const size_t parts = (size_t)((s->of[SMALL_Q].columns + k->column_tile - 1) / k->column_tile);

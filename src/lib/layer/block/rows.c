@@ -1,4 +1,5 @@
-// rows.c: what a block does to rows beside attention and projections (block.h): each call is checked, and becomes one launch.
+// rows.c: the operations of a transformer block on rows, apart from attention and projections
+// (block.h). Each call is checked and becomes one launch.
 #include <float.h>
 #include <math.h>
 
@@ -7,9 +8,9 @@
 #include "launch/entry.h"
 #include "layer/block/rows.h"
 
-#define ROW_TENSORS 6         // the most that a kernel of rows has
-#define ROW_GROUP 256         // work-items of a row, but on a CPU
-#define SAMPLE_MOST (1 << 24) // counts are float32
+#define ROW_TENSORS 6         // most tensors of such a kernel
+#define ROW_GROUP 256         // work-items for each row; 1 on a CPU
+#define SAMPLE_MOST (1 << 24) // counts are float32, exact up to 2^24
 #define ROWS_MOST (INT32_MAX - 65536)
 
 _Static_assert((int)CLATTN_ACTIVATION_SILU == ACTIVATE_SILU && (int)CLATTN_ACTIVATION_GELU == ACTIVATE_GELU &&
@@ -20,15 +21,16 @@ _Static_assert((int)CLATTN_ACTIVATION_SILU == ACTIVATE_SILU && (int)CLATTN_ACTIV
                    (int)CLATTN_ACTIVATION_SIGMOID == ACTIVATE_SIGMOID,
                "args.h has the numbers of clattn_activation");
 
-// A tensor of a call, and what it has to be.
+// A tensor of a call, and its rules.
 typedef struct row_view {
     clattn_tensor *tensor;
     const char *name, *axes;
     unsigned types;
-    view_use use;         // READ or WRITE; one that is written may be one that is read, field by field
-    bool optional, alike; // alike: of the first one's type
+    // VIEW_READ or VIEW_WRITE. A written view may be the same view as one that is read.
+    view_use use;
+    bool optional, alike; // alike: must have the type of views[0]
     int rank;
-    const int64_t *shape; // NULL: any
+    const int64_t *shape; // NULL: any shape
 } row_view;
 
 typedef struct row_call {
@@ -55,7 +57,7 @@ static clattn_status check_view(const row_call *call, const row_view *v) {
     return CLATTN_OK;
 }
 
-// A view that is written in the place of one that is read counts once.
+// A written view that is the same as a read one is added once, as VIEW_BOTH.
 static clattn_status check_memory(const row_call *call) {
     call_views v;
     cla_views_begin(&v, call->context);
@@ -85,7 +87,7 @@ static clattn_status check_width(clattn_context *c, const char *name, int64_t wi
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more", name);
 }
 
-// On a CPU a work-item has a core's widest vectors, elsewhere as much as one load.
+// On a CPU a work-item uses the widest vectors. Elsewhere it uses as many lanes as one load has.
 static int lanes_of(const clattn_context *c) {
     return c->capabilities.is_cpu ? 16 : 4;
 }
@@ -94,12 +96,13 @@ static double flops_of(const clattn_tensor *x) {
     return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
 }
 
-// A launch with a work-group for each row of `rows` [B, N, ...].
+// A launch with one work-group for each row of `rows` [B, N, ...].
 typedef struct row_launch {
     enum kernel_id id;
     knobs knobs;
-    bool changes;                                     // as of launch
-    const clattn_tensor *rows, *tensors[ROW_TENSORS]; // in the order of the kernel's arguments
+    bool changes; // see launch.changes
+    // `tensors`: in the order of the kernel's arguments
+    const clattn_tensor *rows, *tensors[ROW_TENSORS];
 } row_launch;
 
 static clattn_status enqueue_rows(chain *steps, const row_launch *w, launch_argument args) {
@@ -116,7 +119,7 @@ static clattn_status enqueue_rows(chain *steps, const row_launch *w, launch_argu
     return cla_launch_enqueue(steps, &l);
 }
 
-// ------------------------------------------------------------------------------------------------ norm ---
+// ---------------------------------------------------------------------------------------- norm ---
 static clattn_status check_norm_numbers(clattn_context *c, const clattn_norm_params *p) {
     if ((unsigned)p->kind >= CLATTN_NORM_KIND_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kind: %d is none of CLATTN_NORM_KIND_*",
@@ -137,7 +140,7 @@ static clattn_status check_norm_numbers(clattn_context *c, const clattn_norm_par
 
 static clattn_status check_norm(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_norm_params *p = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose; // only enqueue exists
     *p = *(const clattn_norm_params *)params;
     const int64_t *s = p->x.shape, width[1] = {s[2]};
     const row_view views[] = {
@@ -199,11 +202,11 @@ clattn_status clattn_norm_enqueue(clattn_context *context, cl_command_queue queu
     return cla_entry_enqueue(&norm_entry, context, params, &at, &job);
 }
 
-// ------------------------------------------------------------------------------------------ activation ---
+// ---------------------------------------------------------------------------------- activation ---
 static clattn_status check_activation(clattn_context *c, const void *params, entry_purpose purpose,
                                       void *to) {
     clattn_activation_params *p = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose; // only enqueue exists
     *p = *(const clattn_activation_params *)params;
     const int64_t *s = p->x.shape;
     const row_view views[] = {{&p->x, "x", "[B, N, M]", TYPES_FLOAT, VIEW_READ, .rank = 3},
@@ -260,10 +263,10 @@ clattn_status clattn_activation_enqueue(clattn_context *context, cl_command_queu
     return cla_entry_enqueue(&activation_entry, context, params, &at, &job);
 }
 
-// ------------------------------------------------------------------------------------------- embedding ---
+// ----------------------------------------------------------------------------------- embedding ---
 static clattn_status check_embedding(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_embedding_params *p = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose; // only enqueue exists
     *p = *(const clattn_embedding_params *)params;
     const int64_t width = p->table.rank == 2 ? cla_tensor_width(&p->table) : 0;
     const int64_t shape[3] = {p->ids.shape[0], p->ids.shape[1], width};
@@ -300,8 +303,8 @@ clattn_status clattn_embedding_enqueue(clattn_context *context, cl_command_queue
     return cla_entry_enqueue(&embedding_entry, context, params, &at, &job);
 }
 
-// ---------------------------------------------------------------------------------------------- argmax ---
-// Logits, and the place chosen in each row of them; lengths are optional.
+// -------------------------------------------------------------------------------------- argmax ---
+// Check logits [B, N, V] and the index chosen in each row. `lengths` are optional.
 static clattn_status check_choice(clattn_context *c, clattn_tensor *x, clattn_tensor *out,
                                   clattn_tensor *lengths) {
     const unsigned numbers = TYPES_I32 | ANY_LAST_STRIDE;
@@ -314,7 +317,7 @@ static clattn_status check_choice(clattn_context *c, clattn_tensor *x, clattn_te
 
 static clattn_status check_argmax(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_argmax_params *p = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose; // only enqueue exists
     *p = *(const clattn_argmax_params *)params;
     return check_choice(c, &p->x, &p->out, &p->lengths);
 }
@@ -344,7 +347,7 @@ clattn_status clattn_argmax_enqueue(clattn_context *context, cl_command_queue qu
     return cla_entry_enqueue(&argmax_entry, context, params, &at, &job);
 }
 
-// ---------------------------------------------------------------------------------------------- sample ---
+// -------------------------------------------------------------------------------------- sample ---
 static clattn_status check_fraction(clattn_context *c, const char *name, float x) {
     if (x >= 0.0f && x <= 1.0f) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: %g: must be 0 to 1", name, (double)x);
@@ -352,7 +355,7 @@ static clattn_status check_fraction(clattn_context *c, const char *name, float x
 
 static clattn_status check_sample(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_sample_params *p = to;
-    (void)purpose; // there is only the enqueue
+    (void)purpose; // only enqueue exists
     *p = *(const clattn_sample_params *)params;
     clattn_tensor none = {0};
     TRY(check_choice(c, &p->x, &p->out, &none));

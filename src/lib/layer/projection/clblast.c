@@ -1,6 +1,6 @@
-// clblast.c: see clblast.h. CLBlast takes no wait list, so a barrier with the wait list, where there is one, goes in front of it;
-// inside a call it orders its own kernels by events. It only knows one product at a time: rows, columns,
-// inner size.
+// clblast.c: see clblast.h. CLBlast accepts no wait list, so a barrier with the wait list is
+// enqueued before it. Inside a call CLBlast orders its own kernels by events. Each CLBlast call is
+// one product of given rows, columns and inner size.
 #include "layer/projection/clblast.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ static const clblast_calls *look_for(clattn_context *context) {
     return &cla_clblast_calls;
 }
 #else
-// One of another minor version may have other structs.
+// Open the module. A module built for another minor version may have other structs, and is
+// rejected.
 static const clblast_calls *open_module(clattn_context *context, const char *path) {
     void *library = cla_os_library_open(path);
     const clblast_calls *calls = library ? cla_os_library_symbol(library, "clattn_clblast_calls") : NULL;
@@ -29,12 +30,13 @@ static const clblast_calls *open_module(clattn_context *context, const char *pat
                  good    ? "loaded"
                  : calls ? "it was built for another version of clattn"
                          : "not there");
-    if (good) return calls; // and it stays: CLBlast keeps what the process has told it
+    if (good) return calls; // never closed: CLBlast keeps state for the process
     cla_os_library_close(library);
     return NULL;
 }
 
-// Where the caller says; else beside the library, and by its name where the system looks for libraries.
+// Look for the module at the caller's path. Without one, look beside the library, then on the
+// system's library path.
 static const clblast_calls *look_for(clattn_context *context) {
     if (context->clblast_path) return open_module(context, context->clblast_path);
     char *beside = cla_os_beside_library(&context->host, CLATTN_CLBLAST_MODULE);
@@ -44,7 +46,7 @@ static const clblast_calls *look_for(clattn_context *context) {
 }
 #endif
 
-// Threads that come together each look, and the first answer counts.
+// Threads that get here at the same time each look for the module. The first result is kept.
 static const clblast_calls *calls_of(clattn_context *context) {
     static const clblast_calls absent = {0};
     const clblast_calls *known = atomic_load(&context->clblast), *unknown = NULL;
@@ -72,8 +74,8 @@ clattn_status cla_clblast_refuse(clattn_context *context) {
 #endif
 }
 
-// Give CLBlast the parameters of a tuned row, which it then has for the device in the whole process and until it ends; with
-// its next product it compiles anew.
+// Pass a tuned row's parameters to CLBlast. They hold for the device in the whole process until it
+// ends. CLBlast compiles its kernel again at the next product.
 static void set_parameters(clattn_context *context, int kernel) {
     const clblast_kernel *of = &cla_clblast_kernels[kernel];
     const clattn_capabilities *device = &context->capabilities;
@@ -145,10 +147,12 @@ static clattn_status multiply(chain *c, const matrix *x, const matrix *w, const 
     return CLATTN_OK;
 }
 
-#define TILE 128 // at least that of its kernels, so that a part of a product does no more than the whole
+// At least the tile of CLBlast's kernels, so that cutting a product adds no padding.
+#define TILE 128
 
-// A product that is too large for a launch in parts of y, rows before columns. Unless somebody hears of progress, at the cautious
-// rate of the start: CLBlast's event is that of its last kernel alone.
+// Cut a product that is too large for one launch into parts of y, first by rows, then by columns.
+// Without progress the parts are sized for the cautious initial rate: CLBlast's event covers only
+// its last kernel, so its rate cannot be measured.
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
                                    const int64_t size[3]) {
     pace_rate *const rate = &c->context->pace->clblast;

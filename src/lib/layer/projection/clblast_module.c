@@ -1,12 +1,13 @@
-// clblast_module.c: see clblast_module.h. A module (libclattn-clblast), or a part of libraries that are linked with OpenCL.
+// clblast_module.c: see clblast_module.h. Compiled as a module (libclattn-clblast), or into
+// libraries that link with OpenCL.
 #include "layer/projection/clblast_module.h"
 
 #if defined(CLATTN_CLBLAST_INSIDE)
 #include <clblast_c.h>
 #include <stdatomic.h>
 
-// It keeps one cache for all cl_contexts and can only drop all of it, so that waits for the last user; until then a
-// cl_context that only the cache knows stays alive in it.
+// CLBlast has one cache for all cl_contexts and can only clear it whole, so clearing waits for the
+// last user. Until then the cache keeps cl_contexts alive that nobody else uses.
 static atomic_int users;
 
 static void enter(void) {
@@ -16,7 +17,8 @@ static void leave(void) {
     if (atomic_fetch_sub(&users, 1) == 1) CLBlastClearCache();
 }
 
-// Its codes are OpenCL's where an OpenCL call failed; CLBlast's own lie between -1012 and -2048; -9999 is NVIDIA's.
+// CLBlast returns OpenCL's code if an OpenCL call failed. Its own codes are -1012 to -2048. -9999
+// is a code of NVIDIA's OpenCL.
 static clblast_outcome outcome_of(CLBlastStatusCode status, int *code) {
     *code = (int)status;
     if (status == CLBlastSuccess) return CLBLAST_DONE;

@@ -1,6 +1,6 @@
-// linear.c: y = x W^T + b, natively or through CLBlast. CLBlast multiplies in float32 whatever the storage:
-// its half product accumulates in half, which the error budget does not allow. What is not a plain float32
-// matrix is converted in scratch memory.
+// linear.c: y = x W^T + b, by clattn's kernels or by CLBlast. CLBlast always multiplies in float32:
+// its half-precision product accumulates in half, which the error budget does not allow. Operands
+// that are no plain float32 matrix are first converted in scratch memory.
 #include "layer/projection/linear.h"
 
 #include "device/pointer.h"
@@ -18,7 +18,8 @@ clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     return r;
 }
 
-// One float32 matrix in a buffer, with rows a stride apart: heads are neighbours, batch items follow one another.
+// True for one float32 matrix in a buffer with a constant stride between rows: heads are contiguous
+// columns, and batch items follow one another.
 static bool is_plain(const clattn_tensor *t) {
     if (t->type != CLATTN_TYPE_F32 || cla_pointer_kind(t->buffer)) return false;
     if (t->rank == 2) return t->stride[0] >= t->shape[1];
@@ -26,7 +27,8 @@ static bool is_plain(const clattn_tensor *t) {
            (t->shape[0] <= 1 || t->stride[0] == t->shape[2] * t->stride[2]);
 }
 
-// An epilogue that the kernel does not do itself: a pass over a float32 result, and the gate's, in scratch memory.
+// True if the kernel does not compute the epilogue itself. A pass over the float32 results of y and
+// of the gate, both in scratch memory, then computes it.
 static bool epilogue_is_left(const linear *l) {
     return l->epilogue.given && !(l->native && l->choice.knobs.epilogue);
 }
@@ -34,7 +36,8 @@ static bool is_gated(const linear *l) {
     return cla_tensor_given(&l->epilogue.w_up);
 }
 
-// Results that only some rows keep go through scratch memory, too.
+// True if the product is written directly to y. With lengths it is not, because only some of its
+// rows may be stored.
 static bool direct_result(const linear *l) {
     return !l->has_lengths && (l->native || is_plain(&l->y)) && !epilogue_is_left(l);
 }
@@ -44,17 +47,17 @@ static bool plain_or_native(const linear *l, const clattn_tensor *t) {
 static int64_t numbers_of(const clattn_tensor *t) {
     return cla_tensor_count(t) * clattn_type_numbers(t->type);
 }
-// Where a float32 copy that starts at byte `at` ends.
+// End of a float32 copy that starts at byte `at`.
 static uint64_t end_of(uint64_t at, const clattn_tensor *t) {
     return cla_workspace_add(at, (uint64_t)numbers_of(t), sizeof(float));
 }
 
-// Weights that the caller has not packed.
+// True if the kernel reads packed weights that the caller has not packed.
 static bool packs(const linear *l) {
     return cla_linear_takes_packed(l) && !l->packed.buffer;
 }
 
-// What lies behind the results.
+// End of the operands' copies, which follow the results in scratch memory.
 static uint64_t end_of_operands(const linear *l, uint64_t bytes) {
     if (!plain_or_native(l, &l->x)) bytes = end_of(bytes, &l->x);
     if (!plain_or_native(l, &l->w)) bytes = end_of(bytes, &l->w);
@@ -103,7 +106,7 @@ double cla_linear_flops(const linear *l) {
 
 static const clattn_tensor no_bias;
 
-// Scales and zero points of x, where its type has them.
+// Scales and zero points of x, if its type has them.
 typedef struct convert_scales {
     const clattn_tensor *scale, *zero;
 } convert_scales;
@@ -127,7 +130,8 @@ clattn_status cla_linear_convert_prepare(clattn_context *context, clattn_type fr
     return cla_program_get(context, KERNEL_CONVERT, &k, &p);
 }
 
-// y = x (+ bias) with conversion; matrices or [B, 1 or joined heads, N, size] of one shape.
+// y = x (+ bias), converted. x and y have the same shape: [N, size], or [B, heads, N, size] with 1
+// head or contiguous heads.
 static clattn_status enqueue_convert_of(chain *c, const clattn_tensor *x, const convert_scales *s,
                                         const clattn_tensor *y, const clattn_tensor *bias, cl_mem lengths) {
     const bool flat = x->rank == 2;
@@ -170,7 +174,7 @@ clattn_status cla_linear_convert(chain *c, const clattn_tensor *x, const clattn_
     return cla_tensor_count(x) > 0 ? enqueue_convert(c, x, y, &no_bias, NULL) : CLATTN_OK;
 }
 
-// A result in scratch memory is float32, which may be another kernel.
+// A result in scratch memory is float32, so the choice of a kernel is made again.
 static void become_float32(clattn_context *context, linear *l, const clattn_tensor *y) {
     l->y = *y;
     l->y.type = CLATTN_TYPE_F32;
@@ -188,7 +192,7 @@ static clattn_status prepare_epilogue(clattn_context *context, const linear *l) 
 
 clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
-    linear inner = *l; // what linear_enqueue hands to the kernel
+    linear inner = *l; // the product that cla_linear_enqueue runs
     if (epilogue_is_left(l)) inner.epilogue.given = false;
     if (!direct_result(l)) become_float32(context, &inner, &l->y);
     if (l->native) TRY(cla_linear_native_prepare(context, &inner));
@@ -206,7 +210,7 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     return CLATTN_OK;
 }
 
-// A dense float32 view of scratch memory in the layout of CLBlast: heads joined.
+// A dense float32 view of scratch memory, in CLBlast's layout: heads are contiguous columns.
 static clattn_tensor scratch_view(const clattn_tensor *t, cl_mem scratch, uint64_t *at) {
     const int64_t sides[2] = {t->shape[0], cla_tensor_width(t)};
     clattn_tensor s = t->rank == 2 ? clattn_tensor_dense(scratch, CLATTN_TYPE_F32, 2, sides)
@@ -242,7 +246,7 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
     return status;
 }
 
-// [B, 1, N, M] as [B, N, M].
+// View [B, 1, N, M] as [B, N, M].
 static clattn_tensor rows_of(const clattn_tensor *t) {
     return (clattn_tensor){.buffer = t->buffer,
                            .offset = t->offset,
@@ -252,8 +256,8 @@ static clattn_tensor rows_of(const clattn_tensor *t) {
                            .stride = {t->stride[0], t->stride[2], t->stride[3]}};
 }
 
-// The epilogue of a float32 y, whose gate, where there is one, is made here; from byte `at` of the scratch memory
-// on its operands may lie.
+// Apply the epilogue to the float32 result `y`. A gate's product is computed here, into `up_y`; its
+// operands' copies start at byte `at` of the scratch memory.
 static clattn_status enqueue_epilogue(chain *c, const linear *l, const clattn_tensor *y,
                                       const clattn_tensor *up_y, cl_mem scratch, uint64_t at) {
     const clattn_tensor x = rows_of(y), up = rows_of(up_y), out = rows_of(&l->y);

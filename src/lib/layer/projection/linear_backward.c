@@ -1,5 +1,6 @@
-// linear_backward.c: see linear_backward.h; and the public call. Both products are projections of transposed matrices: of copies, so that
-// every kernel of projections, and CLBlast, serves gradients as it is; linear_lanes reads them where they lie.
+// linear_backward.c: see linear_backward.h; also the public call. Both gradients are projections
+// with transposed matrices. The matrices are copied to transpose them, so that CLBlast and every
+// projection kernel can be used. linear_lanes reads them transposed without a copy.
 #include "layer/projection/linear_backward.h"
 
 #include "args/backward_args.h"
@@ -38,7 +39,7 @@ static clattn_tensor one_item(const clattn_tensor *t) {
     return y;
 }
 
-// A matrix with rows and columns exchanged, as it lies: as W, and as x, of which each column is a head.
+// Transposed views without a copy: as W, and as an x in which each column is a head.
 static clattn_tensor turned_matrix(const clattn_tensor *t) {
     clattn_tensor w = *t;
     w.rank = 2;
@@ -54,7 +55,7 @@ static clattn_tensor turned_rows(const clattn_tensor *t) {
     return x;
 }
 
-// Rows of all items are a stride apart.
+// True if the rows of all batch items have the same stride.
 static bool is_one_matrix(const clattn_tensor *t) {
     return t->rank == 2 || t->shape[0] == 1 || t->stride[0] == t->shape[1] * t->stride[1];
 }
@@ -74,7 +75,8 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     return CLATTN_OK;
 }
 
-// Whether the kernel can read matrices as they lie; and whether it does, as LINEAR_TURNED_* of args.h.
+// can_read_turned: the kernel can read transposed matrices without a copy. reads_turned: it does.
+// `turned`: LINEAR_TURNED_* of args.h.
 static bool can_read_turned(const clattn_context *context, const linear *l, int turned) {
     const linear_choice *choice = &l->choice;
     knobs k = choice->knobs;
@@ -86,7 +88,8 @@ static bool reads_turned(const linear *l) {
     return l->choice.knobs.turned != 0;
 }
 
-// The product of dx, and that of dw; `at`: where copies may lie, then where those that are needed end.
+// Plan the products for dx and for dw. *at is the byte where copies may start; it becomes the end
+// of the copies that are needed.
 static clattn_status plan_dx(clattn_context *context, linear_gradients *g, clattn_projection wanted,
                              cl_mem scratch, uint64_t *at, uint64_t *bytes) {
     uint64_t end = *at;
@@ -114,7 +117,7 @@ static clattn_status plan_dw(clattn_context *context, linear_gradients *g, clatt
                   .split = g->split};
     l->x.buffer = scratch;
     TRY(plan_product(context, l, wanted, scratch, bytes));
-    // Rows that count for nothing are 0 in a copy alone.
+    // Rows past a length must count as 0, which only a copy provides.
     if (!can_read_turned(context, l, LINEAR_TURNED_W | LINEAR_TURNED_X) || g->word ||
         !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
         return *at = end, CLATTN_OK;
@@ -151,7 +154,7 @@ clattn_status cla_linear_sums_prepare(clattn_context *context, const linear_sums
     return sums_program(context, s, &p);
 }
 
-// Of the bias; and of no rows, whose sums are 0, into the weights.
+// The sums for db; and sums over no rows, which write zeros to dw.
 static linear_sums sums_of_bias(const linear_gradients *g) {
     return (linear_sums){.x = g->dout, .y = g->db, .word = g->word, .lengths = g->lengths};
 }
@@ -190,7 +193,7 @@ static transpose_args args_of(const clattn_tensor *t) {
                             .columns = (int)t->shape[t->rank - 1]};
 }
 
-// Of what has rows, those past a length are 0 in the copy.
+// Transpose a matrix into a copy. Rows of x and dout past a length become 0.
 static clattn_status enqueue_turn(chain *steps, const linear_gradients *g, const clattn_tensor *t,
                                   const clattn_tensor *copy, cl_mem scratch) {
     transpose_args a = args_of(t);
@@ -228,7 +231,7 @@ clattn_status cla_linear_sums_enqueue(chain *steps, const linear_sums *s) {
     return cla_launch_enqueue(steps, &l);
 }
 
-// Of no rows the sums are 0: one row after another, or all of a dense dw at once.
+// Without rows, dw is 0. It is cleared row by row, or at once if it is dense.
 static clattn_status clear_weights(chain *steps, const linear_gradients *g) {
     const int64_t rows = g->dw.shape[0], columns = g->dw.shape[1];
     const bool dense = g->dw.stride[0] == columns && rows * columns <= LINEAR_MOST_REDUCED;
@@ -359,7 +362,7 @@ static clattn_status run_once(gradients_job *job, chain *steps) {
     return cla_linear_gradients_enqueue(steps, &job->g, scratch);
 }
 
-// Where CLBlast fails and the caller left the choice open, all of it is done again without it.
+// If CLBlast fails and the caller left the choice open, repeat the whole call without CLBlast.
 static clattn_status run(void *from, chain *steps) {
     gradients_job *job = from;
     const clattn_status status = run_once(job, steps);

@@ -1,39 +1,45 @@
-// linear_backward.h: gradients of one projection, for the public call and for a layer's.
+// linear_backward.h: gradients of one projection, for the public call and for layers.
 #ifndef CLATTN_LAYER_PROJECTION_LINEAR_BACKWARD_H
 #define CLATTN_LAYER_PROJECTION_LINEAR_BACKWARD_H
 #include "layer/projection/linear.h"
 
-// Of y = x w^T + b. Views without a buffer and rank are absent: dx needs w, dw needs x. x, dout and dx are [B, N, size].
+// Gradients of y = x w^T + b. Absent views have no buffer and rank 0. dx needs w, and dw needs x.
+// x, dout and dx are [B, N, size].
 typedef struct linear_gradients {
     clattn_tensor x, w, dout, dx, dw, db;
-    bool split; // float32 may be split into terms
-    int word; // not 0: the word of an item in the table `lengths` (args.h) that says how many rows of x and dout it has:
-    cl_mem lengths; // those behind have no part in dw and db, whatever they hold
-    // What follows is made by cla_linear_gradients_plan.
+    bool split; // float32 may be split into bf16 terms
+    // Not 0: index of the word in an item's entry of `lengths` (args.h) that counts the item's rows
+    // of x and dout. Later rows do not contribute to dw and db.
+    int word;
+    cl_mem lengths;
+    // Set by cla_linear_gradients_plan:
     linear of_x, of_w; // dx = dout (w^T)^T, dw = dout^T (x^T)^T
-    clattn_tensor w_turned, x_turned,
-        dout_turned; // copies in scratch memory, without its buffer, where the kernel reads no others
-    uint64_t scratch, scratch_bytes; // of the products, behind the copies; all of it
+    // Transposed copies in scratch memory, without a buffer yet. Unused if the kernel needs no
+    // copies.
+    clattn_tensor w_turned, x_turned, dout_turned;
+    // The offset of the products' own scratch memory behind the copies, and the bytes of all.
+    uint64_t scratch, scratch_bytes;
 } linear_gradients;
 
-// Choose kernels and lay out scratch memory from byte `at` on, of a buffer that is known later or never.
+// Choose kernels and assign scratch memory from byte `at` on. Its buffer may be unknown: NULL.
 clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradients *g,
                                         clattn_projection wanted, cl_mem scratch, uint64_t at);
-// Views that had no buffer when it was planned are parts of the scratch memory: now it is known.
+// Set the scratch buffer of views that had no buffer in the plan.
 void cla_linear_gradients_bind(linear_gradients *g, cl_mem scratch);
 clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear_gradients *g);
 clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl_mem scratch);
 double cla_linear_gradients_flops(const linear_gradients *g);
-// Whether clattn's own kernels make all of its products.
+// True if clattn's own kernels compute all of its products.
 bool cla_linear_gradients_native(const linear_gradients *g);
-// Rows that a projection can sum over, which counts its reduction in 32 bits.
+// Most rows that a projection can sum over: its kernels count the reduction in 32 bits.
 #define LINEAR_MOST_REDUCED (INT32_MAX - 65536)
 
-// The sums over all rows of x = [B, N, M], into y = [M]; or into y = [parts, M], each over part_rows rows of every item.
+// Sums over all rows of x = [B, N, M] into y = [M]. Or into y = [parts, M]: part p sums part_rows
+// rows of every item.
 typedef struct linear_sums {
     clattn_tensor x, y;
     int part_rows;
-    int word; // as above
+    int word; // as in linear_gradients
     cl_mem lengths;
 } linear_sums;
 clattn_status cla_linear_sums_prepare(clattn_context *context, const linear_sums *s);

@@ -1,4 +1,4 @@
-// linear_call.c: the public call of one projection, on the seam that a layer uses four times (linear.h).
+// linear_call.c: the public call of one projection.
 #include <stdio.h>
 
 #include "launch/entry.h"
@@ -13,7 +13,7 @@ typedef struct linear_job {
     clattn_projection wanted;
     cl_mem given; // the caller's workspace
     uint64_t workspace_bytes;
-    const char *why; // who computes it
+    const char *why; // why CLBlast or the native kernel was chosen
     bool empty;      // B or N is 0
 } linear_job;
 
@@ -24,7 +24,8 @@ static clattn_status check_alike(clattn_context *c, const char *name, const clat
                             "%s: its type differs from %s's: both must be stored alike", name, like);
 }
 
-// Both projections of a gate are one kernel's.
+// One kernel computes both projections of a gate, so their scales must have one type and group
+// size.
 static clattn_status check_up_scales(clattn_context *c, const clattn_linear_params *p) {
     if (!CLATTN_TYPE_IS_SCALED(p->w.type)) return CLATTN_OK;
     if (p->w_up_scale.type != p->w_scale.type ||
@@ -157,7 +158,7 @@ static clattn_status prepare(void *from) {
     return job->empty ? CLATTN_OK : cla_linear_prepare(job->context, &job->linear);
 }
 
-// Steps that can refuse come first: a kernel that does not build, a workspace that is too small.
+// Steps that can fail come first: building kernels, getting the workspace.
 static clattn_status run_once(linear_job *job, chain *steps) {
     cl_mem workspace = NULL;
     TRY(prepare(job));

@@ -1,10 +1,10 @@
-// linear_check.c: the checks that one projection and a layer's projections share.
+// linear_check.c: the checks that single projections and layers share.
 #include "layer/projection/linear.h"
 
 #define MAX_SIDE                                                                                             \
-    (INT32_MAX - 65536) // of W: kernels count its columns in 32 bits, and step past the end by a tile
+    (INT32_MAX - 65536) // of W: kernels count columns in 32 bits, and step past its end by a tile
 
-// A matrix of blocks has rows of whole ones.
+// Rows of a matrix in blocks consist of whole blocks.
 static clattn_status check_sides(clattn_context *c, const linear_given *m, const tensor_rule *rule) {
     const int numbers = clattn_type_numbers(m->w->type);
     if (m->shape[1] % numbers)
@@ -14,7 +14,7 @@ static clattn_status check_sides(clattn_context *c, const linear_given *m, const
     return cla_tensor_check_shape(c, m->w, (const int64_t[2]){m->shape[0], m->shape[1] / numbers}, rule);
 }
 
-// A scale of each row, or of each group of a row's numbers.
+// One scale for each row, or for each group of numbers in a row.
 static clattn_status check_scale_shape(clattn_context *c, const linear_given *m) {
     const clattn_tensor *t = m->scale;
     const int64_t groups = t->rank == 2 ? t->shape[1] : 1;
@@ -42,7 +42,7 @@ static clattn_status check_zero(clattn_context *c, const linear_given *m, const 
                                    m->names[2]);
 }
 
-// Both with types that have them.
+// Scales and zero points are allowed only for types that use them.
 static clattn_status check_scales(clattn_context *c, const linear_given *m, bool planning) {
     const bool scaled = CLATTN_TYPE_IS_SCALED(m->w->type), zero = cla_tensor_given(m->zero);
     tensor_rule rule = {m->names[2], "[M] or [M, groups]", TYPES_FLOAT, false, planning};

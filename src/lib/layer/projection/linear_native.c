@@ -1,6 +1,8 @@
-// linear_native.c: projections by clattn's own kernels: on devices whose work-item owns vector registers many rows by
-// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, or linear_fragments.cl where a matrix
-// engine is proven, few rows by linear_rows.cl.
+// linear_native.c: projections by clattn's own kernels. The kernel depends on the device and the
+// number of rows:
+//    vector registers in each work-item   many rows: linear_lanes.cl   few: linear_few_lanes.cl
+//    proven matrix engine on a GPU        many rows: linear_fragments.cl   few: linear_rows.cl
+//    other devices                        many rows: linear_tiles.cl   few: linear_rows.cl
 #include <string.h>
 
 #include "launch/entry.h"
@@ -11,10 +13,11 @@
 #include "plan/planner.h"
 #include "probe/fragments.h"
 
-#define MANY_ROWS 4096 // of calls for which weights are worth packing
+#define MANY_ROWS 4096 // rows of a call for which packing weights pays
 
 static bool joined_heads(const linear *l) {
-    return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3]; // the heads of a row follow one another
+    // The heads of a row are contiguous.
+    return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3];
 }
 
 static int buffer_alignment(const clattn_tensor *t) {
@@ -23,7 +26,7 @@ static int buffer_alignment(const clattn_tensor *t) {
     return elements;
 }
 
-// Rows of x, with the heads that a row is made of, and rows of W.
+// Alignments of the rows of x, including those of its heads, and of the rows of W.
 static void find_alignments(linear *l) {
     clattn_tensor x = l->x, w = {.rank = 4, .offset = l->w.offset};
     w.shape[2] = l->w.shape[0], w.stride[2] = l->w.stride[0];
@@ -32,7 +35,8 @@ static void find_alignments(linear *l) {
                   in_x = heads | cla_tensor_row_alignment(&x) | buffer_alignment(&l->x),
                   in_w = cla_tensor_row_alignment(&w) | buffer_alignment(&l->w);
     l->align_x = (int)(in_x & -in_x);
-    l->align_w = clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w); // these are read by bytes
+    // Blocks and pairs are read by bytes.
+    l->align_w = clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w);
 }
 
 linear cla_linear_up(const linear *l) {
@@ -65,10 +69,12 @@ static linear_problem problem_of(const linear *l) {
                             .align_w = l->align_w};
 }
 
-// Engines are probed where the projection could gain, a matrix engine where the context has asked for it, too.
+// Probe the engines that the projection could gain from. AMX is probed only if the context
+// requested it.
 static plan_input input_of(clattn_context *context, const linear_problem *p) {
     plan_input in = cla_planner_linear_input(context);
-    in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context); // who has lanes never asks
+    // With lanes, the plan ignores CLBlast.
+    in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context);
     const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
                dot = cla_family_linear_dot_can(&in, p);
     const bool fragments = cla_family_linear_fragments_types(p) && cla_fragments_possible(in.device),
@@ -88,7 +94,8 @@ static plan_input input_of(clattn_context *context, const linear_problem *p) {
     return in;
 }
 
-// Kernels in lanes read at any place: what their calls would be asked for in vain is not.
+// Kernels in lanes read at any alignment. So alignments are found only if the first choice is
+// another kernel.
 void cla_linear_choose(clattn_context *context, linear *l) {
     linear_problem p = problem_of(l);
     const plan_input in = input_of(context, &p);
@@ -164,7 +171,7 @@ static size_t divide_up(int64_t n, int by) {
     return ((size_t)n + (size_t)by - 1) / (size_t)by;
 }
 
-// Where the kernel finds its rows' positions.
+// Set the arguments by which the kernel finds its rows' positions.
 static void fill_positions(const linear *l, linear_args *a) {
     if (l->sequences > 0) a->position_batch = l->sequences, a->position_row = l->cache_rows;
     if (!l->rope.positions) return;
@@ -177,7 +184,8 @@ static void fill_positions(const linear *l, linear_args *a) {
 bool cla_linear_turns(const clattn_rope *rope, const linear *l) {
     if (cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
     if (!l->rope.positions) return true;
-    const args_view at = cla_rope_positions_view(l->rope.positions); // strides are counted in 32 bits there
+    // The kernel counts these strides in 32 bits.
+    const args_view at = cla_rope_positions_view(l->rope.positions);
     return at.batch <= INT32_MAX && at.row <= INT32_MAX;
 }
 
@@ -218,7 +226,8 @@ static linear_args args_of(const linear *l) {
 _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
-// Behind the weights of one projection or of three, where their type has scales: those, and zero points.
+// After the weights, append scales and zero points of `count` projections, if their type has them,
+// and NULLs up to `most`.
 static void add_scales(const linear *const l[], int count, int most, launch *job) {
     const cl_mem none = NULL;
     for (int i = 0; i < most && l[0]->choice.knobs.scale_group; i++) {
@@ -240,7 +249,7 @@ static double flops_of(const linear *l) {
     return 2.0 * (double)cla_tensor_count(&l->y) * (double)cla_tensor_width(&l->w);
 }
 
-// Rows of every batch item from `first` on, which the launch counts from 0.
+// Enqueue `rows` rows of every batch item, from row `first` on. The kernel counts them from 0.
 static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t first, int64_t rows) {
     const linear_choice *choice = &l->choice;
     linear_args a = args_of(l);
@@ -263,7 +272,8 @@ static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t
     return cla_launch_enqueue(c, &job);
 }
 
-// The kernels count tiles of rows by their group, so that rows are cut here; the launch cuts columns.
+// The kernels number tiles of rows by their group id, so rows are cut here. The launch cuts only
+// columns.
 static clattn_status enqueue_many_rows(chain *c, const linear *l, const launch *job) {
     const int64_t all = l->x.shape[2];
     const double most = cla_pace_most(c->context, &job->program->rate, c->progress != NULL),
@@ -274,8 +284,8 @@ static clattn_status enqueue_many_rows(chain *c, const linear *l, const launch *
     return CLATTN_OK;
 }
 
-// Up to three projections in one launch; the first one's kernel and RoPE buffers serve all. A block of rows reads W once,
-// which takes no device long: the launch is cut between blocks alone.
+// Enqueue up to three projections in one launch, with the first one's kernel and RoPE buffers. A
+// block of rows reads W once, which is never slow, so the launch is cut only between blocks.
 static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, launch *job) {
     linear_args a[3] = {{0}};
     const linear_choice *choice = &l[0]->choice;
@@ -289,7 +299,7 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     cla_launch_buffer(job, &l[0]->rope.turns);
     cla_launch_buffer(job, table_of(l[0]));
     const epilogue_args epilogue = epilogue_of(l[0]);
-    const bool gated = choice->knobs.epilogue; // columns of the second then go with those of the first
+    const bool gated = choice->knobs.epilogue; // the same groups compute both projections
     if (gated) cla_launch_buffer(job, &l[0]->epilogue.residual.buffer);
     if (gated) cla_launch_value(job, &epilogue, sizeof epilogue);
     for (int i = 0; i < 3; i++) {
@@ -326,7 +336,8 @@ bool cla_linear_is_of_few_rows(const linear *l) {
     return cla_variant_linear_measure(l->choice.id) == PLAN_FEW_ROWS;
 }
 
-// The same rows, kernel, knobs and positions. A projection without RoPE may go with one that has it.
+// True if both have the same rows, kernel, knobs and positions. A projection without RoPE may share
+// with one that has it.
 static bool can_share(const linear *first, const linear *l) {
     knobs k = l->choice.knobs;
     if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;

@@ -1,4 +1,4 @@
-// packed.c: see packed.h; and the public calls that pack.
+// packed.c: see packed.h; also the public calls that pack.
 #include "layer/projection/packed.h"
 
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "launch/workspace.h"
 #include "args/args.h"
 
-#define LAYOUT "linear_matrix 1" // changes with every change of how weights lie packed
+#define LAYOUT "linear_matrix 1" // changes with every change of the packed layout
 #define MOST_WORDS (WORKSPACE_MOST / sizeof(uint32_t))
 
-// The words of clattn_packed.made.
+// Indices into clattn_packed.made.
 enum { MADE_LAYOUT, MADE_DEVICE, MADE_ROWS, MADE_COLUMNS, MADE_TYPE, MADE_OFFSET, MADE_SUM, MADE_WORDS };
 _Static_assert(sizeof(clattn_packed) == sizeof(cl_mem) + MADE_WORDS * sizeof(uint64_t), "its words");
 
@@ -29,7 +29,8 @@ uint64_t cla_packed_words(const clattn_tensor *w) {
 
 clattn_tensor cla_packed_view(const clattn_tensor *w, cl_mem buffer, uint64_t at) {
     const int64_t words = (int64_t)cla_packed_words(w);
-    clattn_tensor view = clattn_tensor_dense(buffer, CLATTN_TYPE_F32, 1, &words); // of four bytes each
+    // CLATTN_TYPE_F32 is used for any 4-byte word.
+    clattn_tensor view = clattn_tensor_dense(buffer, CLATTN_TYPE_F32, 1, &words);
     view.offset = (int64_t)(at / sizeof(uint32_t));
     return view;
 }
@@ -62,7 +63,7 @@ clattn_status cla_packed_enqueue(chain *c, const clattn_tensor *w, const clattn_
     return cla_launch_enqueue(c, &l);
 }
 
-// FNV-1a: against mistakes, not against malice.
+// FNV-1a: detects mistakes, not manipulation.
 static uint64_t sum_of(uint64_t sum, const void *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) sum = (sum ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
     return sum;

@@ -5,13 +5,14 @@
 #include "base/cache.h"
 #include "program/kernels.h"
 
-#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure
+#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and a byte that says if they are sure
 
 struct projector {
-    os_mutex lock;       // guards the rest, for a moment
-    os_mutex measuring;  // held while projections are measured; taken before the lock
-    bool looked;         // in the cache folder, or measured
-    bool clblast_failed; // in a call that was free to choose: the next ones do not try it again
+    os_mutex lock;      // guards the other fields
+    os_mutex measuring; // held during a measurement; acquired before `lock`
+    bool looked;        // the cache was read, or a measurement has ended
+    // CLBlast failed in a call with CLATTN_PROJECTION_AUTO. Later such calls do not try it again.
+    bool clblast_failed;
     projection_answer answer;
 };
 
@@ -34,7 +35,7 @@ void cla_projector_destroy(clattn_context *context) {
     context->projector = NULL;
 }
 
-// The name under which an answer is kept: device, driver, kernels and what is measured.
+// The cache key of an answer: device, driver, kernels and what is measured.
 static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     const clattn_capabilities *of = &c->capabilities;
     static const char what[] = "projection rounds";
@@ -59,7 +60,7 @@ static bool is_answer(const unsigned char *bytes, size_t count) {
     return ok;
 }
 
-// The answer that the cache folder keeps: a file is read, nothing is run.
+// Read the answer from the cache. Nothing is run.
 static projection_answer kept_answer(clattn_context *context) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
@@ -84,7 +85,7 @@ static void keep_answer(clattn_context *context, const projection_answer *answer
     cla_cache_store(context->cache, key, kept, sizeof kept);
 }
 
-// The answer that was measured here, or that the cache folder keeps: planning runs nothing.
+// The answer that was measured in this context, or read from the cache. Planning never measures.
 static projection_answer measured(clattn_context *context) {
     struct projector *p = context->projector;
     if (context->no_measurements) return (projection_answer){.sure = false};
@@ -106,7 +107,7 @@ bool cla_projector_begin_measuring(clattn_context *context) {
 
 void cla_projector_end_measuring(clattn_context *context, const projection_answer *answer, bool keep) {
     struct projector *p = context->projector;
-    if (keep) keep_answer(context, answer); // else what failed may work the next time
+    if (keep) keep_answer(context, answer); // otherwise the next measurement tries again
     cla_os_mutex_lock(&p->lock);
     if (answer) p->answer = *answer;
     cla_os_mutex_unlock(&p->lock);
@@ -132,7 +133,7 @@ bool cla_projector_falls_back(clattn_context *context, clattn_projection wanted,
     return wanted == CLATTN_PROJECTION_AUTO && !native && clblast_failed(context);
 }
 
-// Nobody asked for one, and there are rows.
+// Choose for a call with rows and CLATTN_PROJECTION_AUTO.
 static const char *choose(clattn_context *context, linear *l) {
     if (clblast_failed(context)) {
         l->native = true;

@@ -1,5 +1,6 @@
-// families.c: the table of kernel families (src/lib/tables/families.def), and what they share: what a family cannot do, how
-// keys are split, how a grid of tiles is laid out. A family stands before those that it beats where both fit.
+// families.c: the table of kernel families (src/lib/tables/families.def), and what families share:
+// missing abilities, splitting of keys, grids of tiles. A family precedes those that are slower
+// where both fit.
 #include "plan/families/family.h"
 
 #include "args/args.h"
@@ -7,8 +8,8 @@
 #include "probe/subgroups.h"
 #include "program/unfit.h"
 
-#define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
-#define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
+#define GROUPS_PER_UNIT 4  // work-groups per compute unit before keys are split
+#define MIN_SPLIT_KEYS 256 // a smaller range is not worth a partial result
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
 
 #define FAMILY(name) extern const family cla_family_##name;
@@ -20,7 +21,7 @@ const family *const cla_families[] = {
 };
 const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
 
-// The things that a problem may ask beyond out and log-sum-exp, and the words for a family that lacks one. The most special come first.
+// Messages for abilities that a family lacks. The most special ones come first.
 static const struct {
     unsigned can;
     const char *text;
@@ -32,7 +33,7 @@ static const struct {
     {CAN_WEIGHTS_16, "returns no weights here: the unfused kernel does"},
     {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
     {CAN_PAST_MODS,
-     "expressions beside past keys of i8 or float8 have more arguments than every device takes"},
+     "expressions with past keys of i8 or float8 need more kernel arguments than some devices allow"},
     {CAN_DROPOUT, "drops no weights: other kernels do"},
     {CAN_RAGGED, "takes no packed sequences of different lengths (cu_seqlens)"},
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
@@ -59,7 +60,7 @@ const char *cla_family_lacks(const family *f, const problem *p, unsigned wants) 
     return p->score_ops & f->never_ops ? f->never_why : NULL;
 }
 
-// The groups of a ragged batch are one row of them, counted in 32 bits.
+// Check that the work-groups of a ragged batch, which are one-dimensional, fit 32 bits.
 static const char *ragged_refusal(const problem *p, const variant *v) {
     const uint64_t rows = (uint64_t)(v->rows_per_group > 0 ? v->rows_per_group : 1),
                    units = (uint64_t)p->packed_rows / rows + (uint64_t)p->batch + 1,
@@ -81,7 +82,8 @@ const char *cla_family_try(const family *f, const plan_input *in, const problem 
     *v = (variant){.family = f, .splits = 1};
     cla_family_data_knobs(p, &v->knobs);
     if (f->path == CLATTN_KERNEL_UNFUSED || f->all_keys)
-        v->knobs.score_ops &= ~ARGS_BLOCKS; // who else would compile another binary
+        // These kernels ignore the block mask, so one binary serves calls with and without it.
+        v->knobs.score_ops &= ~ARGS_BLOCKS;
     const char *refusal = f->fit(in, p, row, v);
     if (!refusal) refusal = ragged_refusal(p, v);
     if (refusal || !in->unfit) return refusal;
@@ -113,8 +115,8 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
 bool cla_family_partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
     const uint64_t batch = p->ragged ? 1 : (uint64_t)p->batch,
                    n = (uint64_t)(p->ragged ? p->packed_rows : p->n_q);
-    const uint64_t rows = batch * (uint64_t)p->heads;                        // below 2^31: call.c has checked
-    const uint64_t each = n * ((uint64_t)p->head_dim_v + 2) * sizeof(float); // below 2^64
+    const uint64_t rows = batch * (uint64_t)p->heads;                        // call.c: 31 bits
+    const uint64_t each = n * ((uint64_t)p->head_dim_v + 2) * sizeof(float); // fits 64 bits
     const uint64_t most = (uint64_t)1 << 62;
     if (rows && each > most / rows) return false;
     if (splits && rows * each > most / splits) return false;
@@ -126,7 +128,7 @@ bool cla_family_partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes
 static uint64_t choose_splits(const plan_input *in, const problem *p, uint64_t groups) {
     const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * in->device->compute_units;
     uint64_t bytes, unused, splits = 1;
-    if (p->wants_weights) return 1; // a row's scores become weights when all of them are known
+    if (p->wants_weights) return 1; // weights need the scores of all keys of a row
     if (p->splits > 0) return (uint64_t)p->splits;
     if (!groups || groups >= wanted) return 1;
     splits = (wanted + groups - 1) / groups;
@@ -167,7 +169,7 @@ uint64_t cla_family_tiles(const problem *p, int rows) {
     return heads * (p->ragged && packed < dense ? packed : dense);
 }
 
-// Kernels count the groups of a head in 32 bits, hosts their work-items in a size_t.
+// Kernels count the groups of a head in 32 bits, and the host counts work-items in size_t.
 const char *cla_family_tile_grid(const plan_input *in, const problem *p, variant *v) {
     const uint64_t rows = (uint64_t)v->rows_per_group, tiles = ((uint64_t)p->n_q + rows - 1) / rows,
                    most = SIZE_MAX;
@@ -215,7 +217,8 @@ const char *cla_family_dot_refusal(const problem *p) {
 }
 
 static bool is_integers(clattn_type type) {
-    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1; // four bits and blocks
+    // includes four-bit types and blocks
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
 }
 const char *cla_family_integers_word(const knobs *k) {
     return k->dot_i8 > DOT_I8_EMULATION ? "integer dot product"
@@ -264,7 +267,7 @@ const char *cla_family_take_dot(const problem *p, variant *v) {
     return cla_family_dot_refusal(p);
 }
 
-// Twice it, with a bias or mask, stays in cache.
+// Scores plus a bias or mask, twice this size, should stay in cache.
 #define SCORE_BYTES_MOST (256 << 10)
 #define MOST_VECTORS 8
 
@@ -293,12 +296,13 @@ double cla_family_time(const plan_input *in, const problem *p, const variant *v)
     return rate > 0.0 ? work / rate : 0.0;
 }
 
-// Sums of a work-item in registers: with as many again for all else they are what GPUs have.
+// Limit on accumulators per work-item. With as many registers again for other purposes, GPUs have
+// enough.
 #define MOST_SUMS 144
-// Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
+// Limit if the compiled kernel permitted smaller groups than planned, i.e. needs many registers.
 #define FEW_SUMS 48
-// The same where it is known how many registers there are: less what a work-item reads for a step, has of each row and needs
-// for addresses.
+// Limit if the number of registers is known. Subtracted: the numbers loaded per step, the state of
+// each row, and addresses.
 #define KNOWN_SUMS(registers, micro_rows) ((registers)-40 - 5 * (micro_rows))
 
 bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, int micro_rows,

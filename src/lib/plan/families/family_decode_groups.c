@@ -1,12 +1,12 @@
-// family_decode_groups.c: few query rows over many keys on devices that hide the time of a load behind other work-items: a
-// work-group has the query rows of one key/value head, up to four a pass, and one range of the keys. With sub-groups
-// where they were probed.
+// family_decode_groups.c: few query rows over many keys, on GPUs, which hide load latency with
+// other work-items. A work-group has the query rows of one key/value head, up to four per pass, and
+// one range of keys. It uses sub-groups if they passed their probe.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "plan/families/family.h"
 
-#define MOST_ROWS 4 // of a pass
+#define MOST_ROWS 4 // per pass
 #define LEAST_GROUP 16
 
 static const char *knobs_refusal(const knobs *row) {
@@ -26,12 +26,13 @@ static int largest(int x, int y) {
     return x > y ? x : y;
 }
 
-// Rows of a pass: no more than there are, as the kernel has them.
+// Rows of a pass: 1, 2 or 4, for which the kernel is compiled.
 static int pass_rows(int64_t all) {
     return all <= 1 ? 1 : all <= 2 ? 2 : MOST_ROWS;
 }
 
-// The knobs of a group of so many work-items, if it reads whole rows and fits the device.
+// Set the knobs for this group size. False if rows of K or V have too many parts for the group, or
+// the group does not fit the device.
 static bool fits(const plan_input *in, const problem *p, const tuned_row *row, int group, variant *v) {
     const int shuffles = SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SHUFFLE_QCOM;
     if ((uint64_t)group > cla_family_group_limit(in, KERNEL_DECODE_GROUPS)) return false;
@@ -46,7 +47,8 @@ static bool fits(const plan_input *in, const problem *p, const tuned_row *row, i
     return true;
 }
 
-// The usual group, one for rows of more than half of its work-items, and smaller ones for smaller devices.
+// Choose the group size: usually 128; 256 for rows that need more than 64 work-items; smaller ones
+// on small devices.
 static bool choose_group(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     static const int groups[] = {256, 128, 64, 32, 16};
     const int lanes = largest(DECODE_GROUPS_LANES(p->head_dim), DECODE_GROUPS_LANES(p->head_dim_v));
@@ -56,7 +58,7 @@ static bool choose_group(const plan_input *in, const problem *p, const tuned_row
     return false;
 }
 
-// Whether every row is whole loads of eight elements, 16 bytes or what there is of eight, and aligned to them.
+// True if every row of K and V can be read in aligned loads of eight elements.
 static bool reads_eights(const problem *p) {
     const int least_k = p->type_kv == CLATTN_TYPE_F32 ? 4 : 8,
               least_v = cla_problem_type_v(p) == CLATTN_TYPE_F32 ? 4 : 8;

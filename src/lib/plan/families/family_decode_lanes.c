@@ -1,21 +1,20 @@
-// family_decode_lanes.c: few query rows over many keys, for devices whose work-item owns vector registers: a key/value
-// head's query rows share a pass over its keys.
+// family_decode_lanes.c: few query rows over many keys, on CPUs with vector registers. The query
+// rows of a key/value head share a pass over its keys.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "plan/families/family.h"
 
-#define MOST_ROWS 8 // query rows of a pass
+#define MOST_ROWS 8 // query rows per pass
 
-// Between what may differ by an accident of the measurement, the rows are asked for: a wrong choice then costs less.
+// Prefetching is switched off only if it is slower by more than this. A needless prefetch costs
+// less than a missing one.
 #define FASTER_UNASKED 1.1f
 
-// Where the next tile's rows are asked for, by the rates of this kernel on bfloat16 from memory: into the first-level cache on
-// Zen 5; into the second on Zen 4, which loses up to half of the rate by the first; nowhere with Intel's CPU runtime, whose prefetch
-// costs 10 to 20 %. Unmeasured, or not for sure, the second, with which no machine so far loses as much. Rows in
-// pages are asked for on all, since the CPU follows no page to the next by itself; those of float32, and int8 where it is made
-// floats, are faster by the first-level cache on both Zens. Integer products are as 16-bit storage: on Zen 4 (Nov 2026, processor
-// time) they take by the second 0.66 to 0.86 of the time by the first with int8 and q8_0, and 0.98 to 1.03 with four bits.
+// Choose the cache level for prefetching the next tile's rows, from the measured rates of this
+// kernel on bfloat16. Measurements are needed because CPUs differ: Zen 5 prefers the first level,
+// Zen 4 loses half of its rate with it. Without reliable measurements: the second level. Paged rows
+// always need prefetching. Types that become float32 prefer the first level.
 static int asked_cache(const plan_input *in, const problem *p, bool integers) {
     static const float unmeasured[PROBE_COUNT] = {0};
     const bool sure = !(in->probes.ran & ~in->probes.sure & PROBES_ASK);
@@ -43,10 +42,10 @@ static const char *fit_rows(const plan_input *in, const problem *p, const tuned_
     const int64_t all = group * p->n_q > 0 ? group * p->n_q : 1;
     const int64_t passes = (all + MOST_ROWS - 1) / MOST_ROWS;
     v->knobs.lanes = cla_variant_lanes(in);
-    // The head sizes should be whole pairs of vectors: a rest is loaded element by element.
+    // Head sizes should be multiples of two vectors. The remainder is loaded element by element.
     while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
         v->knobs.lanes /= 2;
-    v->knobs.rows = (int)((all + passes - 1) / passes); // even passes
+    v->knobs.rows = (int)((all + passes - 1) / passes); // passes of equal size
     v->knobs.ask_ahead = asked_cache(in, p, v->family->engine == PROBE_DOT_I8);
     cla_knobs_override(&v->knobs, &row->knobs);
     v->knobs.dot_i8 = 0;
@@ -60,14 +59,14 @@ static const char *fit_rows(const plan_input *in, const problem *p, const tuned_
     return refusal;
 }
 
-// A query has sixteen bits beside the largest number of its row, and a weight fifteen: more than results of 16 bits show. With as
-// many bytes more as float32 asks for, decode took 1.05 to 1.15 of the time of floats (Zen 4, 4 rows a head).
+// Integers have 16 bits for a query and 15 for a weight, enough for 16-bit results. float32 would
+// need more bytes, and was slower than float products.
 static const char *integer_refusal(const problem *p) {
     const bool halves = p->type_q != CLATTN_TYPE_F32 && p->type_out != CLATTN_TYPE_F32;
     return halves ? cla_family_integer_refusal(p) : "its integer products are of q and out of 16 bits";
 }
 
-// Integers where the device has proven them, or where a row asks for them, if need be emulated.
+// Integer products: proven on the device, or emulated if a tuned row selects the emulation.
 static const char *fit_integers(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
     const char *refusal = integer_refusal(p);
@@ -76,7 +75,7 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
     if (!proven && row->knobs.dot_i8 != DOT_I8_EMULATION) return "its integer dot product is not proven here";
     if (v->knobs.lanes == 4) return "needs 8 or 16 lanes";
     v->knobs.dot_i8 = row->knobs.dot_i8 ? row->knobs.dot_i8 : DOT_I8_VNNI;
-    v->knobs.key_block = 0; // as many as lanes
+    v->knobs.key_block = 0; // 0: as many keys as lanes
     return NULL;
 }
 

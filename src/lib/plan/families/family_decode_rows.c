@@ -1,18 +1,18 @@
-// family_decode_rows.c: many query rows on one key/value head, as of multi-query and latent attention, for devices whose
-// work-item owns vector registers: the rows lie one in each lane and share every tile of keys; with x86's bfloat16 dot
-// product where the device proved it and it is the faster engine.
+// family_decode_rows.c: many query rows on one key/value head, as in multi-query and latent
+// attention, on CPUs with vector registers. Each vector lane has one query row, and all rows share
+// every tile of keys. It uses x86's bfloat16 dot product if proven and faster.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "plan/families/family.h"
 
 #define MOST_ROWS                                                                                            \
-    128 // of a work-item: with D = 576 their queries and output, 557 KB, stay in a second-level cache
-#define WORTH                                                                                                \
-    2 // groups of another kernel: partial results of so many rows are dear (Zen 5: of eight ranges 11 %)
-#define KEYS_OF_A_RANGE 256 // fewer are not split: families.c
+    128 // per work-item; with D = 576, queries and output have 557 KB and fit a second-level cache
+// A work-group counts as this many when keys are split: partial results of so many rows are costly.
+#define WORTH 2
+#define KEYS_OF_A_RANGE 256 // see MIN_SPLIT_KEYS in families.c
 
-// Accumulators for 32 registers, for 16, and for 32 of four lanes: as flash_lanes has them.
+// Accumulators for 32 registers, for 16, and for 32 registers of four lanes, as in flash_lanes.
 static void complete(knobs *k, const knobs *row, int64_t all) {
     const int wide = k->lanes >= 16, narrow = k->lanes <= 4;
     const int vectors = wide ? 2 : narrow ? 4 : 3;
@@ -31,8 +31,8 @@ static const char *knobs_refusal(const knobs *row) {
     return cla_family_tile_refusal(&k);
 }
 
-// Tiles of rows of a work-item: as many as the cache holds, but for small batches fewer, so that each compute unit has some. A power
-// of two, so that calls of other sizes take the same binary.
+// Tiles of rows per work-item: as many as the cache holds, but fewer if compute units would be
+// idle. A power of two, so that calls of similar sizes share a binary.
 static int64_t choose_tiles(const plan_input *in, const problem *p, int64_t tiles, int64_t most) {
     const uint64_t ranges = p->splits > 0                ? (uint64_t)p->splits
                             : p->n_kv >= KEYS_OF_A_RANGE ? (uint64_t)p->n_kv / KEYS_OF_A_RANGE

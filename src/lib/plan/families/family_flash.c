@@ -1,11 +1,11 @@
-// family_flash.c: the tiled kernel for any OpenCL 1.2 device, on the flash path and, with its keys split, on the decode
-// path.
+// family_flash.c: the tiled kernel for any OpenCL 1.2 device. It serves the flash path, and with
+// split keys the decode path.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "plan/families/family.h"
 
-// The largest tile that local memory and work-group hold.
+// Choose the largest tile that fits local memory and the work-group limit.
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     static const struct {
         int tile_q, tile_kv, row_items;

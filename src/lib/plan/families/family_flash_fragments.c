@@ -1,6 +1,7 @@
-// family_flash_fragments.c: both products of attention with 16-bit queries on a matrix engine that a warp shares, by default only
-// where the device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if
-// need be on the emulation. On the decode path its rows are those of all query heads that read a key/value head.
+// family_flash_fragments.c: both products of attention with 16-bit queries on a GPU's matrix
+// engine, which a whole warp drives. Used by default only if the device has proven an engine that
+// is faster than flash_tiles. A tuned row of the caller can select the kernel anywhere, even
+// emulated. On the decode path its rows are those of all query heads of a key/value head.
 #include <stdio.h>
 
 #include "args/args.h"
@@ -10,14 +11,16 @@
 
 #define MOST_HEAD 256
 #define MOST_WGMMA_HEAD 128
-// The emulation shows that indices are right, and compiles in a fifth of the time so (PoCL 3.1).
+// The emulation only verifies indices. Without optimisation it compiles in a fifth of the time
+// (PoCL 3.1).
 #define EMULATION_OPTIONS "-cl-std=CL1.2 -cl-opt-disable"
-// Half as many hardware threads, which have twice the registers.
+// Half as many hardware threads, with twice the registers each.
 #define DPAS_OPTIONS "-cl-std=CL1.2 -cl-intel-256-GRF-per-thread"
-#define MOST_WARPS 16 // of a group
+#define MOST_WARPS 16 // per work-group
 #define MANY_COLUMNS 64
-#define MOST_COLUMNS 128 // beyond these fewer keys leave their registers to the output
-// float32 as a sum of three bfloat16, of whose nine products six are made: flash_fragments.cl.
+#define MOST_COLUMNS 128 // wider heads need registers for the output, so fewer keys
+// float32 as a sum of three bfloat16 terms. Six of the nine products are computed
+// (flash_fragments.cl).
 #define TERMS 3
 #define TERM_PRODUCTS 6
 
@@ -34,8 +37,9 @@ static int widest_head(const problem *p) {
     return p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
 }
 
-// What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
-// Of few rows of several heads each fragment has a warp, and no warp is without.
+// Defaults for the knobs that a row does not set. If a work-item has one row or half a row, the
+// output needs more registers, so there are fewer rows or keys. With few rows of several heads,
+// each fragment has a warp and no warp is idle.
 static void complete(const problem *p, enum kernel_id id, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = cla_fragments_engine(k);
     const int most = k->terms || engine > MATRIX_ENGINE_WGMMA ? MANY_COLUMNS : MOST_COLUMNS;
@@ -101,7 +105,7 @@ probe_id cla_family_fragments_proven(const plan_input *in, int type, int number)
         if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
         const knobs k = cla_fragments_knobs(in->device, (probe_id)id);
         if (k.type_kv != type || !k.matrix_engine || (number && k.matrix_engine != number)) continue;
-        // No device has timed a whole kernel with it yet: a tuned row asks for it.
+        // No whole kernel with wgmma has been timed yet, so a tuned row must name it.
         if (!number && k.matrix_engine == MATRIX_ENGINE_WGMMA) continue;
         if (best == PROBE_NONE || in->probes.rate[id] > in->probes.rate[best]) best = (probe_id)id;
     }
@@ -123,8 +127,8 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
     return NULL;
 }
 
-// Types: 16 bits, or float32 in terms, which have other bits than multiply-adds and do not round each sum to nearest: no device has
-// timed them yet, and a tuned row asks for them.
+// Types: 16 bits, or float32 as terms. Terms have different rounding from multiply-adds and have
+// not been timed on a device, so a tuned row must request them with TERMS=3.
 static const char *types_refusal(const plan_input *in, const problem *p, const tuned_row *row) {
     if (p->type_q != CLATTN_TYPE_F32) return cla_family_halves_refusal(p);
     if (p->scale_group || p->scale_group_v)
@@ -138,7 +142,7 @@ static const char *types_refusal(const plan_input *in, const problem *p, const t
                : "a tuned row with TERMS=3 asks for float32 queries as sums of three bfloat16";
 }
 
-// The engine with the widest fragments.
+// Limits of particular engines.
 static const char *tile_refusal(const problem *p, const knobs *k) {
     const int engine = cla_fragments_engine(k);
     if (engine == MATRIX_ENGINE_WGMMA && widest_head(p) > MOST_WGMMA_HEAD)
@@ -150,7 +154,7 @@ static const char *tile_refusal(const problem *p, const knobs *k) {
     return NULL;
 }
 
-// Rows are read by eights, or one number after the other.
+// Value of the knob WIDE: 2 loads eight elements at a time, 0 one element.
 static int reads_by(const problem *p) {
     return p->align_q >= 8 && p->align_k >= 8 && p->align_v >= 8 ? 2 : 0;
 }
@@ -191,15 +195,16 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     return cla_family_tile_grid(in, p, v);
 }
 
-// Values that a scale makes more than 65504, or less than a normal number, have no place in float16: a caller who knows better says so.
+// Scaled values may exceed 65504 or be subnormal in float16. A caller who knows that the values fit
+// selects the kernel with a tuned row.
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     if (!row && p->type_q == CLATTN_TYPE_F16 && TYPE_IS_QUANTISED(cla_problem_type_v(p)))
         return "values with scales may be more or less than float16 holds, and its products are of float16";
     return fit_rows(in, p, KERNEL_FLASH_FRAGMENTS, row, v);
 }
 
-// The rows of all query heads that read a key/value head as if they were one head's. No device has timed it yet beside decode_tiles and
-// decode_groups: a tuned row asks for it.
+// Treat the rows of all query heads of a key/value head as rows of one head. Not yet timed against
+// decode_tiles and decode_groups, so a tuned row must name the kernel.
 static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
     problem heads = *p;

@@ -1,5 +1,5 @@
-// family_flash_lanes.c: query rows in vector lanes, for devices whose work-item owns vector registers; with x86's
-// bfloat16 dot product, or its integer dot product of caches of integers, where the device proved it and it is the faster engine.
+// family_flash_lanes.c: query rows in vector lanes, for CPUs with vector registers. It uses x86's
+// bfloat16 dot product, or for integer caches the integer dot product, if proven and faster.
 #include <stdio.h>
 
 #include "args/args.h"
@@ -20,7 +20,7 @@ static const char *knobs_refusal(const knobs *row) {
     return cla_family_tile_refusal(&k);
 }
 
-// The tile of v->knobs.
+// Plan with the tile in v->knobs.
 static const char *fit_tile(const plan_input *in, const problem *p, variant *v) {
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
@@ -40,8 +40,8 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     return refusal ? refusal : cla_family_take_dot(p, v);
 }
 
-// Its own tile: two or three sums a score and column, so that half as many stay in registers. A row that the caller gives has the word:
-// what it says without DOT_I8 is a tile for floats.
+// Integer products need two or three sums per score, so the tile is smaller. A tuned row of the
+// caller without DOT_I8 is a tile for float products.
 static const char *fit_integers(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const bool own = cla_tuned_has(in->own, row);
     const char *refusal = cla_family_integer_refusal(p);
@@ -58,7 +58,8 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
     return fit_tile(in, p, v);
 }
 
-// Columns of a row that share a scale, and of a key's those whose products are summed at once, as lanes.clh has them.
+// Columns of a row that share a scale; and columns of a key whose products are summed before
+// scaling, as in lanes.clh.
 static int scale_columns(clattn_type type, int group, int columns) {
     return clattn_type_numbers(type) > 2 ? 32 : group > 1 ? group : columns;
 }
@@ -68,10 +69,10 @@ static int columns_together(clattn_type type, int group, int columns) {
     return shared % 64 ? 32 : shared % 128 ? 64 : shared % 256 ? 128 : 256;
 }
 
-// Bytes of a query's number and of a weight, as flash_lanes_integers.clh has them: the rate of the engine is that of two. Beside its
-// products each part of a key's columns that has a scale takes six instructions, of a value's eight and a half, an instruction being
-// two numbers; with a zero point one and eight more. On Zen 4 this predicts what was measured of one scale a row and of blocks, 1.1 to 1.7
-// times the speed of floats, and 1.0 of float32 over blocks, within 8 %.
+// Cost per query row and key, in pairs of byte products. A query's number and a weight have 2 or 3
+// bytes each (flash_lanes_integers.clh). Every group of columns with its own scale adds 12 units
+// for a key and 17 for a value, and zero points add more. Checked on Zen 4: within 8 % of measured
+// times.
 static double integer_columns(const problem *p, const variant *v) {
     const bool wide = v->knobs.type_out == CLATTN_TYPE_F32;
     const bool all = wide || p->wants_weights || p->type_q != CLATTN_TYPE_BF16;
@@ -107,7 +108,7 @@ const family cla_family_flash_lanes_dot = {.name = "flash_lanes_dot",
                                            .reach = 0.8f,
                                            .fit = fit_lanes,
                                            EITHER};
-// 0.8 is reached, too: the rest is what a choice by two measured rates has to be worth.
+// 0.8 was measured. The lower value makes sure that integers win by a margin.
 const family cla_family_flash_lanes_i8 = {.name = "flash_lanes_i8",
                                           .engine = PROBE_DOT_I8,
                                           .reach = 0.75f,

@@ -1,14 +1,15 @@
-// family_flash_matrix.c: both products of attention on a matrix engine's tiles, of bfloat16 or over int8. By default only where the device
-// proved one that is fast enough; where a row of the caller's names the kernel, anywhere, if need be on the emulation.
+// family_flash_matrix.c: both products of attention on AMX tiles, of bfloat16 or of int8. Used by
+// default only if the device has proven an engine that is fast enough. A tuned row of the caller
+// can select the kernel on any device, even emulated.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "plan/families/family.h"
 
-#define ROWS 32 // of a work-item
+#define ROWS 32 // query rows per work-item
 #define MOST_TILE_KV 512
 #define MOST_HEAD 256
-#define MOST_BYTES ((uint64_t)1 << 58) // more than any memory, and no sum of it overflows
+#define MOST_BYTES ((uint64_t)1 << 58) // more than any memory; sums stay below 2^64
 
 static void complete(knobs *k, const knobs *row) {
     k->tile_kv = 64;
@@ -24,7 +25,8 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// A row of the caller's for any kernel of the path says what is taken; one of the library's knows no tiles.
+// A tuned row of the caller for any kernel of the path decides. The library's own rows do not
+// consider this kernel.
 static const char *choose_engine(const plan_input *in, const tuned_row *row, unsigned probes, knobs *k) {
     const bool own = cla_tuned_has(in->own, row);
     const bool proven = (in->probes.proven & probes) == probes;
@@ -37,7 +39,7 @@ static const char *choose_engine(const plan_input *in, const tuned_row *row, uns
     return NULL;
 }
 
-// Behind the partial results, where there are some. Returns why it cannot be, or NULL.
+// Place the packed values behind the partial results. Returns NULL, or why not.
 static const char *lay_out_values(const plan_input *in, const problem *p, variant *v) {
     const uint64_t buffer = in->device->max_allocation_bytes;
     const uint64_t most = buffer < MOST_BYTES ? buffer : MOST_BYTES,
@@ -78,8 +80,9 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
     return refusal ? refusal : fit_tiles(in, p, row, PROBES_AMX_I8, v);
 }
 
-// In products of bytes: bytes of a query's number, and terms of a weight, as matrix_integers.clh has them. A product of two tiles of
-// bfloat16, which is of half as many numbers, takes as long as one of bytes.
+// Cost in byte products: the bytes of a query's number, and the terms of a weight
+// (matrix_integers.clh). A bfloat16 tile product has half as many numbers as a byte product at the
+// same speed, hence the factor 2.
 static double integer_columns(const problem *p, const variant *v) {
     const int out = v->knobs.type_out, wide = p->type_q != CLATTN_TYPE_BF16,
               half = p->type_q == CLATTN_TYPE_F16 || out == CLATTN_TYPE_F16;
@@ -105,12 +108,12 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
 const family cla_family_flash_matrix = {.name = "flash_matrix",
                                         .tunes = "TILE_KV MATRIX_ENGINE ",
                                         .engine = PROBE_AMX,
-                                        .reach = 0.2f, // Xeon with AMX, PoCL 3.1, Nov 2026
+                                        .reach = 0.2f, // measured: Xeon with AMX, PoCL 3.1
                                         .head_step = MATRIX_PACK_KEYS,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit,
                                         EITHER};
-// Run on hardware but not timed: the share that bfloat16 reaches is used.
+// Not timed on hardware: `reach` is that of bfloat16.
 const family cla_family_flash_matrix_i8 = {.name = "flash_matrix_i8",
                                            .engine = PROBE_AMX_I8,
                                            .reach = 0.2f,

@@ -1,24 +1,24 @@
-// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path, with sub-groups where they were proved; and on
-// the decode path, where its rows are those of all query heads that read a key/value head. CPU devices with vectors have
-// kernels of their own, and take this one where a tuned row of the caller's names it.
+// family_flash_tiles.c: the register-tiled kernel for GPUs, on the flash path with or without
+// sub-groups. On the decode path its rows are those of all query heads of a key/value head. CPUs
+// with vectors use it only if a tuned row of the caller names it.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "probe/subgroups.h"
 #include "plan/families/family.h"
 
-#define MOST_QUADS 8 // groups of four columns of the output that a work-item may have
+#define MOST_QUADS 8 // limit on column quads of the output per work-item
 #define MOST_COLUMNS 512
-#define MANY_COLUMNS 256 // beyond these a tile that does not stay in registers is no good
+#define MANY_COLUMNS 256 // for wider heads the tile must fit registers
 #define MOST_GROUP 1024
 #define MOST_CHUNK 64
 #define LARGE_LOCAL (64 << 10)
-#define LEAST_ROWS 16 // of all heads that read a key/value head
+#define LEAST_ROWS 16 // of all query heads of a key/value head
 
 #define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
 
-// In order of preference. The first halves what is read of K and V, and leaves no local memory for a second group where
-// that is less than 64 KiB; the fourth takes 16,016 bytes.
+// In order of preference. The first halves the traffic of K and V, but with less than 64 KiB of
+// local memory it leaves no room for a second group. The fourth needs 16,016 bytes of local memory.
 static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32},
                                     {8, 8, 8, 32},   {4, 8, 16, 16}, {4, 16, 8, 32},
                                     {4, 4, 16, 16},  {4, 8, 8, 16},  {4, 4, 8, 16}};
@@ -27,7 +27,7 @@ static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16,
 static int sums_of(const tile_shape *s, int head_dim_v) {
     return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
 }
-// With dropout a word for each work-item besides; of rows of several heads where they are.
+// Dropout needs one more word per work-item. Rows of several heads need their places.
 static uint64_t bytes_of(const tile_shape *s, const problem *p, enum kernel_id id, int subgroup) {
     const int dropped = p->dropout ? s->group_rows * s->group_columns : 0;
     const uint64_t places =
@@ -50,8 +50,8 @@ static bool fits_device(const plan_input *in, const problem *p, enum kernel_id i
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <= cla_family_group_limit(in, id);
 }
 
-// Not more rows than there are, but for less than half; no spilled registers; the large tile where half as many groups
-// still are some for each compute unit.
+// True if the tile is small or at least half full, and its accumulators fit registers. The largest
+// tile also needs 64 KiB of local memory, and four groups per compute unit.
 static bool suits(const plan_input *in, const problem *p, enum kernel_id id, const tile_shape *s,
                   int subgroup) {
     const int rows = cla_family_tile_rows(s);
@@ -61,15 +61,15 @@ static bool suits(const plan_input *in, const problem *p, enum kernel_id id, con
                                cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
 }
 
-// Sub-groups in which a row's work-items are neighbours; fills their knobs.
+// Set the knobs for sub-groups that contain all work-items of a row. False: there are none.
 static bool has_subgroups(const plan_input *in, const tuned_row *row, const tile_shape *s, variant *v) {
     const int size = cla_family_subgroup(in, row, s->group_rows * s->group_columns, v);
     const unsigned shuffles = SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SHUFFLE_QCOM;
     return size == s->group_columns || (size > s->group_columns && in->device->subgroup_ways & shuffles);
 }
 
-// The first that suits, or else of those that fit the one with the fewest sums; with sub-groups, only of those that have
-// them.
+// The first shape that suits, else the shape with the fewest accumulators that fits the device. If
+// `subgroups`, only shapes with sub-groups count.
 static bool choose_shape(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
                          const tuned_row *row, tile_shape *s, variant *v) {
     const tile_shape *least = NULL;
@@ -135,8 +135,8 @@ static const char *fit_subgroups(const plan_input *in, const problem *p, const t
     return fit_tile(in, p, KERNEL_FLASH_TILES, true, row, v);
 }
 
-// The rows of all query heads that read a key/value head as if they were one head's. Fewer than a small tile has are better
-// passed over by four than as a tile of idle rows (an estimate: not measured).
+// Treat the rows of all query heads of a key/value head as rows of one head. With fewer than 16
+// rows most of a tile would be idle, so decode_groups is preferred (an estimate).
 static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
     const bool own = row && row->id == KERNEL_DECODE_TILES;

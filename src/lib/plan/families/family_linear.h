@@ -1,26 +1,27 @@
-// family_linear.h: what a family of projections tells the others, and the plan of one.
+// family_linear.h: functions that the families of projections share, and that linear_plan.c needs.
 #ifndef CLATTN_PLAN_FAMILIES_FAMILY_LINEAR_H
 #define CLATTN_PLAN_FAMILIES_FAMILY_LINEAR_H
 #include "plan/families/family.h"
 
-// Whether the device holds any tile of linear_tiles; linear_rows runs everywhere.
+// True if some tile of linear_tiles fits the device. linear_rows fits every device.
 bool cla_family_linear_tiles_fit(const plan_input *in);
 
-// Whether x86's bfloat16 dot product may compute a projection of many rows, and whether it was proven and is the faster engine.
+// True if x86's bfloat16 dot product can compute a projection of many rows. `wins`: it is also
+// proven and faster than FMA.
 bool cla_family_linear_dot_can(const plan_input *in, const linear_problem *p);
 bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p);
-// Whether W is in blocks, as ggml's.
+// True if W is in ggml's blocks.
 static inline bool cla_family_linear_in_blocks(const linear_problem *p) {
     return clattn_type_numbers(p->type_w) > 2;
 }
-// Whether numbers of W are integers whose scales are each of whole blocks of 32: those, or int8, i4 and u4 of such rows.
+// True if W has integers with one scale per block of 32 or per row: block types, int8, i4 and u4.
 bool cla_family_linear_integers_can(const linear_problem *p);
-// DOT_I8 of a kernel in lanes, 0 where it multiplies floats: integers where it `can`, the device has proven them and they `win`, being
-// predicted to be faster, or where a row asks for them, if need be emulated. A row that the caller gives has the word: what it says without
-// DOT_I8 is for floats.
+// DOT_I8 of a kernel in lanes; 0: float products. Integers are used if supported (`can`), proven
+// and predicted to be faster (`win`). A tuned row of the caller overrides this: with DOT_I8=1 even
+// emulated, without DOT_I8 float products.
 int cla_family_linear_integers(const plan_input *in, const tuned_row *row, int lanes, bool can, bool win);
-// Whether tiles of a matrix engine can compute this projection, on the emulation at least; and whether the device's own, which
-// it proved, promises to be the fastest.
+// True if linear_matrix supports a projection, at least emulated. `wins`: a proven engine is
+// predicted to be the fastest choice.
 bool cla_family_linear_matrix_can(const plan_input *in, const linear_problem *p);
 bool cla_family_linear_matrix_wins(const plan_input *in, const linear_problem *p);
 #endif

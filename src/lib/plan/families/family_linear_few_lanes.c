@@ -1,14 +1,14 @@
-// family_linear_few_lanes.c: a projection of few rows, bound by reading W once.
+// family_linear_few_lanes.c: a projection with few rows. Its speed is limited by reading W once.
 #include "plan/families/family_linear.h"
 
-#define SHARED_ROWS 8 // from here on W is in the first-level cache for most of its rows' products
+#define SHARED_ROWS 8 // from here on W is mostly read from the first-level cache
 
-// Bytes of W, or nibbles.
+// True if W has bytes, false if it has 4-bit numbers.
 static bool is_of_bytes(const linear_problem *p) {
     return p->type_w == CLATTN_TYPE_Q8_0 || p->type_w == CLATTN_TYPE_I8;
 }
-// Vector instructions for 64 numbers of W in sixteen lanes, those of the kernel's machine code: what all rows share, making W's numbers
-// and scales, and what each row takes.
+// Vector instructions for 64 numbers of W, counted in the machine code for sixteen lanes: a part
+// shared by all rows (decoding W), and a part for each row.
 static double float_work(const linear_problem *p, int rows) {
     return (is_of_bytes(p) ? 14.0 : 16.0) + 6.0 * rows;
 }
@@ -17,18 +17,18 @@ static double integer_work(const linear_problem *p, int rows) {
     return is_of_bytes(p) ? 5.0 + (2.0 * digits + 3.0) * rows : 5.0 + (1.5 * digits + 1.5) * rows;
 }
 
-// Whether the engine of integers is the faster one for a block of rows, by the rates of the device: an instruction is two operations a
-// lane for floats and counts as four for integers. What a choice by two measured rates has to be worth is a tenth.
+// True if integer products are predicted to be at least 10 % faster for a block of rows. An
+// instruction counts as 4 operations per lane for integers, and 2 for floats.
 static bool integers_win(const plan_input *in, const linear_problem *p) {
-    if (p->type_w == CLATTN_TYPE_I8) return false; // memory is what floats wait for, too
+    if (p->type_w == CLATTN_TYPE_I8) return false; // memory limits the speed of floats too
     const int rows = p->rows < 1 ? 1 : p->rows > 4 ? 4 : (int)p->rows;
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0;
     return float_work(p, rows) * integers > 1.1 * integer_work(p, rows) * floats;
 }
 
-// Columns of a work-item that reads W once or makes integers of x, which they share: many, but eight work-items for each core, so that all
-// end together; more of integers, which cost more. A token of SmolLM2-135M with bfloat16 takes 0.90 to 0.95 of the time that it
-// takes with eight columns (Zen 5).
+// Columns per work-item, for one row or for integer products. More columns share the conversion of
+// x. But each core should get eight work-items, so that all finish together. Integer products share
+// more, so their minimum is higher.
 #define MOST_COLUMNS 64
 static int shared_tile(const plan_input *in, const linear_problem *p, bool integers) {
     const uint32_t units = in->device->compute_units;
@@ -38,8 +38,8 @@ static int shared_tile(const plan_input *in, const linear_problem *p, bool integ
     return tile;
 }
 
-// Few rows: blocks whose accumulators fill the registers. Of more rows and W of float32 two rows by eight columns, whose sums
-// are one vector: 20 rows of 512 take 0.83 times as long as by blocks of 4 x 4, 8 rows as long, 4 rows 1.15 times (Zen 5, PoCL 3.1).
+// Choose register blocks for few rows. With float32 W and 8 rows or more, blocks of 2 rows x 8
+// columns were faster than 4 x 4.
 static void choose_few_rows(const plan_input *in, const linear_problem *p, const knobs *row,
                             linear_choice *choice) {
     knobs *k = &choice->knobs;
@@ -47,9 +47,8 @@ static void choose_few_rows(const plan_input *in, const linear_problem *p, const
     k->row_block = p->rows <= 1 ? 1 : p->rows == 2 || wide ? 2 : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
     k->column_block = p->rows <= 2 || wide ? 8 : 4;
     k->column_tile = wide ? 16 : 8;
-    // The hardware's prefetcher does not follow a block of W, whose rows are read side by side and are seldom longer than a page.
-    // Asking takes 0.5 to 0.9 of the time from memory, and 0.9 to 1.2 from the second-level cache (Zen 4). With more rows a block is
-    // there after the first ones.
+    // The hardware's prefetcher does not follow the parallel rows of a block of W. With more rows
+    // than a block, W is cached after the first block, so prefetching is off.
     k->ask_ahead = p->rows <= k->row_block ? ASK_SECOND_LEVEL : ASK_NOTHING;
     const int dot_i8 = k->dot_i8;
     if (dot_i8 || p->rows <= 1) k->column_tile = shared_tile(in, p, dot_i8 != 0);
@@ -71,7 +70,7 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// RoPE joins in where pairs are not cut: heads of an even size, blocks of whole pairs.
+// RoPE is fused if no pair is cut: heads of an even size, and blocks of whole pairs.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     const int head = p->rope_head % 2 ? 0 : p->rope_head;

@@ -1,22 +1,26 @@
-// family_linear_fragments.c: a projection of many rows of 16-bit numbers on a matrix engine that a warp shares, by default only where
-// the device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if need
-// be on the emulation. Where the call allows it, of float32, too, in terms of bfloat16.
+// family_linear_fragments.c: a projection with many rows and 16-bit numbers on a GPU's matrix
+// engine, which a whole warp drives. Used by default only if a proven engine is faster than
+// linear_tiles. A tuned row of the caller can select the kernel anywhere, even emulated. If the
+// call permits it, float32 is computed as a sum of bfloat16 terms.
 #include "args/args.h"
 #include "args/fragments.h"
 #include "plan/families/family_fragments.h"
 #include "probe/fragments.h"
 
-#define MOST_WARPS 16   // of a group
-#define MOST_VECTORS 4  // fragments of rows of a warp
-#define MOST_COLUMNS 64 // of a warp
+#define MOST_WARPS 16   // per work-group
+#define MOST_VECTORS 4  // row fragments per warp
+#define MOST_COLUMNS 64 // per warp
 #define LEAST_COLUMNS 32
 #define TERMS 3
-#define FEWEST_REDUCTION 64 // of terms: a short chain of multiply-adds has a smaller error
-// Of an engine's rate terms reach at most this part: each number becomes terms in every tile that reads it. No GPU has timed them yet.
+// For terms: with a shorter reduction, plain multiply-adds have a smaller error.
+#define FEWEST_REDUCTION 64
+// Estimated share of the engine's rate with terms: each tile converts its numbers again. Not timed
+// on a GPU yet.
 #define REACHED_BY_TERMS 0.5f
 
-// The largest tile of an engine, whose sums of a warp take half of a work-item's registers, on Intel's a quarter: their compiler spills
-// what is larger (ocloc 22.43). Terms of a chunk are in registers with the sums: twice as much is spilled on each engine.
+// Set the largest tile of an engine. Its accumulators use half of a work-item's registers, on Intel
+// a quarter, because the compiler spills more (ocloc 22.43). With terms the tile is smaller,
+// because they need registers too.
 static void set_largest(knobs *k) {
     const int engine = cla_fragments_engine(k);
     const bool dpas = engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
@@ -29,8 +33,8 @@ static void set_largest(knobs *k) {
     k->column_tile = engine == MATRIX_ENGINE_MFMA ? MOST_COLUMNS : LEAST_COLUMNS;
 }
 
-// The next smaller tile: half of the longer side of what a warp has, but what the row says stays. False: there is none. And with fewer
-// warps.
+// Halve the longer side of a warp's tile, unless the row sets that side. False: the tile is the
+// smallest.
 static bool shrink(knobs *k, const knobs *row) {
     const int rows = FRAGMENTS_ROWS(cla_fragments_engine(k)) * k->row_vectors;
     const bool fewer_rows = k->row_vectors > 1 && !row->row_vectors,
@@ -41,6 +45,7 @@ static bool shrink(knobs *k, const knobs *row) {
         k->column_tile /= 2;
     return fewer_rows || fewer_columns;
 }
+// Halve the number of warps, unless the row sets it. False: it is the smallest.
 static bool use_fewer_warps(knobs *k, const knobs *row) {
     const bool fewer_rows = k->group_rows > 2 && !row->group_rows,
                fewer_columns = k->group_columns > 1 && !row->group_columns;
@@ -70,7 +75,7 @@ static uint64_t local_bytes(const knobs *k) {
            (k->terms ? LINEAR_FRAGMENTS_SEEN_BYTES : 0);
 }
 
-// What a row says over the largest tile of its engine.
+// The row's knobs, on top of the engine's largest tile.
 static knobs completed(const knobs *row, const knobs *data) {
     knobs k = *data;
     if (!k.matrix_engine) k.matrix_engine = row->matrix_engine;
@@ -83,7 +88,7 @@ static knobs completed(const knobs *row, const knobs *data) {
 
 static bool are_whole_fragments(const knobs *k) {
     const int engine = cla_fragments_engine(k), fold = LINEAR_FRAGMENTS_FOLD(engine, k->chunk);
-    const int step = engine == MATRIX_ENGINE_MFMA ? 32 : 16; // of columns
+    const int step = engine == MATRIX_ENGINE_MFMA ? 32 : 16; // columns of a fragment
     return k->column_tile % step == 0 && columns_of(k) / fold % step == 0 &&
            rows_of(k) % (fold * FRAGMENTS_ROWS(engine)) == 0;
 }
@@ -122,7 +127,8 @@ static bool fills(const plan_input *in, const linear_problem *p, const knobs *k)
     return rows > INT32_MAX || rows * columns >= (int64_t)in->device->compute_units;
 }
 
-// The first of ever smaller tiles that fits and gives each compute unit its share, else the last that fits. A row's own knobs stay.
+// Choose the first tile that fits and has a work-group for every compute unit, from large to small.
+// If there is none: the smallest that fits. The row's own knobs are fixed.
 static bool choose_tile(const plan_input *in, const linear_problem *p, const knobs *row, knobs *best) {
     knobs k = completed(row, best);
     bool found = false;
@@ -137,7 +143,7 @@ static bool choose_tile(const plan_input *in, const linear_problem *p, const kno
     return found;
 }
 
-// float32 by float32, or by bfloat16; and the products of terms that one of them becomes.
+// Products of terms per float32 product: 6 for float32 by float32, 3 for float32 by bfloat16.
 static int products_of(const linear_problem *p) {
     return p->type_x == p->type_w ? 6 : 3;
 }
@@ -148,7 +154,8 @@ static int type_of_fragments(const linear_problem *p) {
     return is_in_terms(p) ? CLATTN_TYPE_BF16 : (int)p->type_w;
 }
 
-// The engine that is taken: what the row asks for, where it is proven, or the fastest that is; 0: none that is proven.
+// The engine that the row names, if it is proven or the emulation. If the row names none: the
+// fastest proven engine. 0: none.
 static int proven_engine(const plan_input *in, const linear_problem *p, const knobs *row) {
     const int asked = row->matrix_engine;
     if (asked == MATRIX_ENGINE_EMULATION) return asked;
@@ -189,7 +196,7 @@ bool cla_family_linear_fragments_wins(const plan_input *in, const linear_problem
            cla_family_linear_fragments_can(in, p, &none);
 }
 
-// RoPE joins in where pairs are not cut: heads of an even size.
+// RoPE is fused for even head sizes, because tiles then contain whole pairs.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     knobs *k = &choice->knobs;

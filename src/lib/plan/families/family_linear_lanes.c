@@ -1,20 +1,20 @@
-// family_linear_lanes.c: a projection of many rows, in vector lanes: the tile and the block of accumulators that the
-// shape of the product fills best.
+// family_linear_lanes.c: a projection with many rows, in vector lanes. Chooses the tile and the
+// register block that fit the shape of the product best.
 #include "args/args.h"
 #include "plan/families/family_linear.h"
 
-// Accumulators in registers, rows times columns, and the time per product against the best, in percent (linear_lanes.cl
-// has the measurements).
+// Accumulators in registers (row vectors x columns), and the measured time per product in percent
+// of the best (linear_lanes.cl).
 typedef struct block_shape {
     int row_vectors, column_block, percent;
 } block_shape;
 static const block_shape wide_shapes[] = {{4, 6, 100}, {5, 4, 100}, {3, 8, 102}, {2, 12, 104}, {1, 16, 118}};
 static const block_shape narrow_shapes[] = {
-    {3, 4, 100}, {2, 6, 102}, {1, 12, 175}}; // sixteen registers; AVX2 code
+    {3, 4, 100}, {2, 6, 102}, {1, 12, 175}}; // for sixteen registers (AVX2)
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 #define MOST_TIMED                                                                                           \
-    ((int64_t)1 << 21) // rows, columns: more change no choice, and their product passes 64 bits
+    ((int64_t)1 << 21) // cap for rows and columns: more changes no choice, and may exceed 64 bits
 
 static int64_t divide_up(int64_t n, int64_t by) {
     return (n + by - 1) / by;
@@ -29,8 +29,9 @@ static int common_multiple(int a, int b) {
     return a / x * b;
 }
 
-// When the busiest compute unit is done, in arbitrary units, all tiles taking as long as whole ones: packing x costs as
-// much as 6.4 columns of each tile, making integers of it as 16, and a block of W that no second panel shares 3 %.
+// Time until the busiest compute unit is finished, in arbitrary units. Per tile, packing x costs as
+// much as 6.4 columns, and converting it to integers as 16. A block of W used by only one panel
+// costs 3 % more.
 static int64_t time_of(const plan_input *in, const linear_problem *p, const knobs *k, int tile, int percent) {
     const int64_t rows = (int64_t)k->lanes * k->row_vectors * k->row_panels;
     const int64_t tiles = divide_up(p->rows < MOST_TIMED ? p->rows : MOST_TIMED, rows) *
@@ -40,7 +41,8 @@ static int64_t time_of(const plan_input *in, const linear_problem *p, const knob
            (k->row_panels == 1 ? 103 : 100);
 }
 
-// The best tile of whole steps; equal parts of the columns are the candidates, ever more of them.
+// Choose the tile width, a multiple of `step`. Candidates divide the columns into equal parts, in
+// increasing number.
 static int64_t choose_tile(const plan_input *in, const linear_problem *p, const knobs *k, int step,
                            int percent, int *column_tile) {
     const int64_t first = divide_up(p->columns, LINEAR_TILE_COLUMNS);
@@ -57,8 +59,8 @@ static int64_t choose_tile(const plan_input *in, const linear_problem *p, const 
     return least;
 }
 
-// Rows in lanes. Where RoPE turns the heads, a tile holds whole ones. False: it cannot, or the row asks for blocks that no
-// tile holds.
+// Choose the tile. If RoPE is fused, a tile must contain whole heads. False: that is impossible, or
+// the row's block fits no tile.
 static bool choose_many_rows(const plan_input *in, const linear_problem *p, const knobs *row, int head,
                              linear_choice *choice) {
     const bool wide = choice->knobs.lanes == 16;
@@ -71,7 +73,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         int tile = 0;
         k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
         k.row_panels = 2 - i % 2,
-        k.reduction_tile = k.dot_bf16 || k.dot_i8 ? 512 : 256; // alike in bytes of x
+        k.reduction_tile = k.dot_bf16 || k.dot_i8 ? 512 : 256; // the same number of bytes of x
         cla_knobs_override(&k, row);
         k.dot_i8 = base.dot_i8;
         const int block = common_multiple(k.lanes, k.column_block),
@@ -80,10 +82,10 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         int64_t time = choose_tile(in, p, &k, step, shapes[i / 2].percent, &tile);
         if (k.column_tile) tile = (int)divide_up(k.column_tile, step) * step;
         if (tile > LINEAR_TILE_COLUMNS) tile = LINEAR_TILE_COLUMNS / step * step;
-        // Another kernel has to be compiled, too: it must be 5 % better.
+        // Another kernel costs compile time, so it must be 5 % faster.
         if (least != INT64_MAX && time + time / 20 >= least) continue;
         least = time;
-        k.column_tile = 0; // no knob of this kernel, which is told at run time
+        k.column_tile = 0; // an argument of this kernel, not a knob
         choice->knobs = k, choice->column_tile = tile;
         choice->row_tile = k.lanes * k.row_vectors * k.row_panels;
     }
@@ -132,9 +134,9 @@ int cla_family_linear_integers(const plan_input *in, const tuned_row *row, int l
     return asked == DOT_I8_VNNI && !proven ? 0 : asked;
 }
 
-// Whether the engine of integers is the faster one, by the rates of the device: of it an instruction counts as four operations a lane,
-// of multiply-adds as two. A block of 32 numbers takes 32 multiply-adds, or of float32 x 24 products of integers, of 16 bits 16, and
-// what makes floats of the sum. What a choice by two measured rates has to be worth is a tenth.
+// True if integer products are predicted to be at least 10 % faster. An instruction counts as 4
+// operations per lane for integers, and 2 for floats. A block of 32 numbers needs 32 multiply-adds,
+// or 24 integer products (16 if x has 16 bits) plus the conversion of the sum.
 static bool integers_win(const plan_input *in, const linear_problem *p) {
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0,
                  work = (p->type_x == CLATTN_TYPE_F32 ? 26.0 : 18.0) +
@@ -142,7 +144,7 @@ static bool integers_win(const plan_input *in, const linear_problem *p) {
     return 32.0 * integers > 1.1 * work * floats;
 }
 
-// RoPE joins in where pairs are not cut: heads of an even size.
+// RoPE is fused for even head sizes, because tiles then contain whole pairs.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     static const knobs none = {0};

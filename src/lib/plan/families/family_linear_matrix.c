@@ -1,17 +1,18 @@
-// family_linear_matrix.c: a projection of many rows on a matrix engine's tiles, with packed weights. By default only where the
-// device proved an engine whose rate promises a shorter time than multiply-adds; where a row of the caller's names the
-// kernel, on any CPU, if need be on the emulation.
+// family_linear_matrix.c: a projection with many rows on AMX tiles, with packed weights. Used by
+// default only if the device has proven AMX and its rate promises a shorter time than
+// multiply-adds. A tuned row of the caller can select the kernel on any CPU, even emulated.
 #include "args/args.h"
 #include "plan/families/family_linear.h"
 
-#define FEWEST_ROWS 32           // fewer read W for a product that hides nothing of it
-#define FEWEST_ROWS_UNPACKED 128 // that pay for packing W with each call
-#define FEWEST_REDUCTION 64      // of split numbers: a short chain of multiply-adds has a smaller error
-// Parts of their peaks (Xeon with AMX, PoCL 3.1, Nov 2026): one product on tiles is bound by loads, several are by products.
+#define FEWEST_ROWS 32           // with fewer rows, reading W dominates
+#define FEWEST_ROWS_UNPACKED 128 // with fewer, packing W in each call is too slow
+#define FEWEST_REDUCTION 64      // of split numbers: shorter chains of multiply-adds are more exact
+// Achieved shares of the peak rates (Xeon with AMX, PoCL 3.1). One product is limited by loads,
+// several products by the engine.
 #define REACHED_BY_ONE 0.2f
 #define REACHED_BY_SEVERAL 0.4f
 #define REACHED_BY_LANES 0.85f
-#define MOST_TIMED ((int64_t)1 << 21) // rows, columns: more change no choice
+#define MOST_TIMED ((int64_t)1 << 21) // cap for rows and columns: more change no choice
 
 static bool is_wide(clattn_type type) {
     return type == CLATTN_TYPE_F32;
@@ -40,8 +41,8 @@ static int64_t divide_up(int64_t n, int64_t by) {
     return (n + by - 1) / by;
 }
 
-// Whole blocks, and whole heads where RoPE turns them: the widest tile of those with which the busiest compute unit is done
-// first. Copying the rows of x costs a tile as much as 48 of its columns.
+// Choose the widest tile with which the busiest compute unit finishes first. Tiles are whole
+// blocks, and whole heads if RoPE is fused. Copying the rows of x costs as much as 48 columns.
 static int choose_columns(const plan_input *in, const linear_problem *p, int step) {
     const int64_t units = in->device->compute_units ? in->device->compute_units : 1;
     const int64_t rows = p->rows < MOST_TIMED ? p->rows : MOST_TIMED,
@@ -72,7 +73,7 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// RoPE joins in where pairs are not cut: heads of an even size of which a tile holds whole ones.
+// RoPE is fused for even head sizes, if a tile contains whole heads.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
@@ -89,7 +90,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
         k->column_tile ? (int)divide_up(k->column_tile, step) * step : choose_columns(in, p, step);
     if (choice->column_tile > LINEAR_MATRIX_TILE_COLUMNS)
         choice->column_tile = LINEAR_MATRIX_TILE_COLUMNS / step * step;
-    k->column_tile = 0; // the kernel is told at run time
+    k->column_tile = 0; // an argument of the kernel, not a knob
     choice->row_tile = LINEAR_MATRIX_TILE_ROWS;
 }
 

@@ -1,13 +1,14 @@
-// family_linear_rows.c: a projection of few rows on devices whose work-items are lanes of their own, bound by reading W once.
+// family_linear_rows.c: a projection with few rows on GPUs. Its speed is limited by reading W once.
 #include "plan/families/family_linear.h"
 
-#define COLUMNS 4           // of a work-item
-#define PIECE 8             // elements of the reduction that a work-item reads at once
-#define MOST_BLOCK 16       // rows of a block
-#define USUAL_GROUP 128     // work-items: enough loads on their way, and sums that fit 16 KiB of local memory
-#define LONG_REDUCTION 8192 // from here on 64 work-items share it, else 32
+#define COLUMNS 4     // per work-item
+#define PIECE 8       // elements of the reduction per load of a work-item
+#define MOST_BLOCK 16 // rows per block
+// Work-items: enough loads in flight, and sums that fit 16 KiB of local memory.
+#define USUAL_GROUP 128
+#define LONG_REDUCTION 8192 // from here on 64 work-items share a reduction, else 32
 
-// Sums of up to four rows, and where the rows lie.
+// Sums of up to four rows, and the rows' places.
 static uint64_t local_bytes(int row_block, int work_group) {
     const int pass = row_block < 4 ? row_block : 4;
     return (uint64_t)pass * (uint64_t)work_group * 4 * sizeof(float) +
@@ -34,14 +35,14 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// Whether the rows of x and W start where an aligned load of 16 bytes may.
+// True if the rows of x and W permit aligned 16-byte loads.
 static bool is_wide(const linear_problem *p) {
     return p->align_x >= (p->type_x == CLATTN_TYPE_F32 ? 4 : 8) &&
            p->align_w >= (p->type_w == CLATTN_TYPE_F32 ? 4 : 8);
 }
 
-// The next smaller group where the device, or the compiled kernel, allows less than the row asks for. RoPE joins in where
-// pairs are not cut: heads of an even size. The columns do not matter, so that q, k and v can share a launch.
+// If the group exceeds the limits of the device or of the compiled kernel, halve it. RoPE is fused
+// for even head sizes. The number of columns does not matter, so q, k and v can share a launch.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     const uint64_t most = cla_family_group_limit(in, KERNEL_LINEAR_ROWS);

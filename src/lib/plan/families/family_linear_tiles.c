@@ -1,8 +1,8 @@
-// family_linear_tiles.c: a projection of many rows on devices whose work-items are lanes of their own: the largest tile that
-// the device holds and that leaves no compute unit without work.
+// family_linear_tiles.c: a projection with many rows on GPUs: the largest tile that fits the device
+// and leaves no compute unit idle.
 #include "plan/families/family_linear.h"
 
-// From 128 x 64 down to what any device holds.
+// From 128 x 64 down to a tile that fits any device.
 static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {8, 8, 16, 16},
                                     {8, 8, 8, 32},   {8, 8, 8, 16},  {4, 8, 8, 16},
                                     {4, 4, 4, 16},   {4, 4, 2, 16},  {4, 1, 1, 8}};
@@ -22,7 +22,8 @@ static int64_t columns_of(const knobs *k) {
     return (int64_t)4 * k->group_columns;
 }
 
-// Local memory of linear_tiles.cl, in bytes: the chunks of x, turned, and of W; and where rows and columns lie.
+// Local memory of linear_tiles.cl in bytes: the transposed chunk of x, the chunk of W, and the
+// places of rows and columns.
 static int64_t turned_bytes(const knobs *k) {
     return 16 * (int64_t)k->chunk * (rows_of(k) / 4 + 1);
 }
@@ -51,7 +52,7 @@ static const char *knobs_refusal(const knobs *row) {
     return refusal_of(&k);
 }
 
-// Whether the device, and the compiled kernel where that is known, hold the tile.
+// True if the tile fits the device, and the compiled kernel's limits if known.
 static bool fits(const plan_input *in, const knobs *k) {
     const uint64_t group = (uint64_t)k->group_rows * (uint64_t)k->group_columns;
     return !refusal_of(k) && group <= cla_family_group_limit(in, KERNEL_LINEAR_TILES) &&
@@ -63,8 +64,8 @@ static int64_t groups_of(const linear_problem *p, const knobs *k) {
     return rows > INT32_MAX ? rows : rows * columns;
 }
 
-// Choose, among the tiles that fit and begin with shapes[first], the first that gives each compute unit its share, else the last of
-// those that still have 64 work-items. False: none fits.
+// Choose a tile, from large to small: the first that fits and has two groups per compute unit, else
+// the last that fits and has 64 work-items or more. False: none fits.
 static bool choose_tile(const plan_input *in, const linear_problem *p, const knobs *row, knobs *best) {
     bool found = false;
     for (int i = 0; i < SHAPES; i++) {
@@ -84,14 +85,14 @@ bool cla_family_linear_tiles_fit(const plan_input *in) {
     return fits(in, &k);
 }
 
-// RoPE joins in where pairs are not cut: heads of an even size.
+// RoPE is fused for even head sizes, because tiles then contain whole pairs.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     static const knobs none = {0};
     knobs *k = &choice->knobs;
     if (p->rope_head > 0 && p->rope_head % 2 == 0) k->rope = p->rope_interleaved ? 2 : 1;
     if (!choose_tile(in, p, &row->knobs, k) && !choose_tile(in, p, &none, k))
-        set_shape(k, &shapes[SHAPES - 1], &none); // the driver will say what it lacks
+        set_shape(k, &shapes[SHAPES - 1], &none); // the compiler will report what is missing
     k->wide = p->align_x >= 4 && p->align_w >= 4;
     if (p->align_x >= 8 && p->align_w >= 8 && p->type_w != CLATTN_TYPE_F32 && k->chunk % 8 == 0) k->wide = 2;
     cla_family_ask_subgroup(in, k);

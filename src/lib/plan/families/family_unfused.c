@@ -1,17 +1,17 @@
-// family_unfused.c: scores, softmax and P*V as three kernels. It does every call on every device, and is what the fused
-// families are compared with.
+// family_unfused.c: scores, softmax and P*V as three kernels. This family supports every call on
+// every device, and is the baseline for the fused families.
 #include <stdio.h>
 
 #include "plan/families/family.h"
 
-// Scores that are held at once when the caller does not keep the weights. 64 MiB: measured on PoCL, larger
-// chunks gain nothing because a chunk no longer fits any cache.
+// Size of the chunk of scores in scratch memory. Chunks above 64 MiB were not faster on PoCL,
+// because they fit no cache.
 #define CHUNK_BYTES ((uint64_t)64 << 20)
-#define ROW_BLOCK 4    // rows that a work-item of scores.cl and values.cl owns
-#define MAX_GRID 32768 // work-groups of the second and third dimension; GPUs take 65,535
+#define ROW_BLOCK 4    // rows per work-item of scores.cl and values.cl
+#define MAX_GRID 32768 // limit on grid dimensions 1 and 2; GPUs permit 65,535
 
-// Where the caller keeps float32 weights, the scores live there, and only the grid limits a chunk; but with dropout the values
-// meet other weights than those returned.
+// True if the scores are stored in the caller's float32 weights. Then only the grid limits a chunk.
+// With dropout the values need other weights than the caller, so the scores need their own memory.
 bool cla_unfused_in_weights(const problem *p) {
     return p->wants_weights && p->type_weights == CLATTN_TYPE_F32 && !p->dropout && !p->sums_weights;
 }
@@ -19,7 +19,7 @@ bool cla_unfused_in_weights(const problem *p) {
 unfused_chunk cla_unfused_chunk(const problem *p) {
     const uint64_t items = (uint64_t)p->batch * (uint64_t)p->heads, row = (uint64_t)p->n_kv * sizeof(float);
     unfused_chunk c = {items < MAX_GRID ? (int)items : MAX_GRID, p->n_q < MAX_GRID ? p->n_q : MAX_GRID};
-    const uint64_t chunk = row * (uint64_t)c.rows; // of one item
+    const uint64_t chunk = row * (uint64_t)c.rows; // per (batch, head) item
     if (cla_unfused_in_weights(p) || chunk == 0) return c;
     if (chunk > CHUNK_BYTES) {
         const uint64_t rows = CHUNK_BYTES / row / ROW_BLOCK * ROW_BLOCK;
@@ -35,7 +35,8 @@ unfused_chunk cla_unfused_chunk(const problem *p) {
     return c;
 }
 
-// A power of two not above the device's limit; one work-item on a CPU, where a core walks a row alone.
+// The largest power of two within the device's limit, at most 64. One work-item on a CPU, where a
+// core processes a row alone.
 static int softmax_group(const plan_input *in) {
     const uint64_t most = cla_family_group_limit(in, KERNEL_SOFTMAX);
     int group = 64;

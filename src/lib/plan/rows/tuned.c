@@ -1,4 +1,5 @@
-// tuned.c: tuned rows are parsed, and the first that fits is found; see tuned.h. What a kernel can run is its family's to say.
+// tuned.c: parse tuned rows, and find the first that fits; see tuned.h. The families check which
+// knobs are legal.
 #include "base/host.h"
 #include "plan/backward_families.h"
 
@@ -46,7 +47,7 @@ static bool parse_condition(char *word, tuned_row *row) {
     return false;
 }
 
-// Whether `word` is one of a list of words that each end with a space.
+// True if `word` is in a list of words that each end with a space.
 static bool is_listed(const char *list, const char *word) {
     const size_t n = strlen(word);
     for (const char *at = list; n && (at = strstr(at, word)) != NULL; at += n)
@@ -54,7 +55,7 @@ static bool is_listed(const char *list, const char *word) {
     return false;
 }
 
-// The kernel of CLBlast that a row is for; negative: none.
+// Index of the CLBlast kernel that a row is for; negative: none.
 static int clblast_kernel_of(const tuned_row *row) {
     return (int)row->id - TUNED_CLBLAST_KERNELS;
 }
@@ -67,7 +68,7 @@ static const family *family_of(enum kernel_id id) {
     return NULL;
 }
 
-// A parameter of a kernel of CLBlast, once.
+// Parse a CLBlast parameter. Each may occur once.
 static bool parse_parameter(char *word, tuned_row *row) {
     char *value = strchr(word, '=');
     int x = 0;
@@ -80,7 +81,8 @@ static bool parse_parameter(char *word, tuned_row *row) {
     return true;
 }
 
-// Knobs that choose among right programs. Those that describe the data (types, head sizes, ...) are not for rows.
+// Parse a knob. Rows may set only the knobs that the family lists: all of these keep the result
+// correct. Types and sizes are excluded.
 static bool parse_knob(char *word, tuned_row *row) {
     if (clblast_kernel_of(row) >= 0) return parse_parameter(word, row);
     const family *f = family_of(row->id);
@@ -106,7 +108,7 @@ static bool parse_kernel(const char *word, tuned_row *row) {
     return clblast < CLBLAST_KERNELS || !strcmp(word, "clblast");
 }
 
-// The next word of a line, NULL at its end; words are cut in place.
+// The next word of a line, or NULL at its end. Writes a terminator behind the word.
 static char *next_word(char **rest) {
     char *word = *rest + strspn(*rest, " \t\r");
     if (!*word) return NULL;
@@ -116,7 +118,8 @@ static char *next_word(char **rest) {
     return word;
 }
 
-// Parameters of CLBlast are a device's, whatever the problem.
+// Why a row is invalid, or NULL. CLBlast's parameters apply to a device, so their only conditions
+// are cpu and lanes.
 static const char *row_refusal(const tuned_row *row) {
     const family *f = family_of(row->id);
     if (clblast_kernel_of(row) < 0) return f && f->knobs_refusal ? f->knobs_refusal(&row->knobs) : NULL;
@@ -129,7 +132,7 @@ static const char *row_refusal(const tuned_row *row) {
 
 #define NO_ROW "is not a row: \"kernel condition=value ... : KNOB=number ...\" is needed"
 
-// 1: a row, 0: an empty line, -1: wrong, and *why says what.
+// Parse a line. 1: a row. 0: an empty line. -1: an error, described in *why.
 static int parse_line(char *line, tuned_row *row, const char **why) {
     *row = (tuned_row){0};
     for (int i = 0; i < CONDITION_COUNT; i++) row->when[i] = (tuned_range){0, INT_MAX};

@@ -1,4 +1,7 @@
-"""Conan 2: conan create . ; a system's own Meson and OpenCL headers are taken where the profile names them as its platform's."""
+"""Recipe for Conan 2: `conan create .`
+
+The system's Meson and OpenCL headers are used if the profile names them as platform requirements.
+"""
 import glob
 import os
 
@@ -37,7 +40,8 @@ class Clattn(ConanFile):
 
     def generate(self):
         toolchain = MesonToolchain(self)
-        for option in "tests", "tool", "mpi", "clblast", "onnxruntime":  # the library alone, which finds OpenCL where it runs
+        # Build only the library, which finds OpenCL at run time.
+        for option in "tests", "tool", "mpi", "clblast", "onnxruntime":
             toolchain.project_options[option] = "disabled"
         toolchain.generate()
 
@@ -50,7 +54,8 @@ class Clattn(ConanFile):
         for name in "LICENSE", "NOTICE":
             copy(self, name, self.source_folder, os.path.join(self.package_folder, "licenses"))
         Meson(self).install()
-        for other in "lib/cmake", "lib/pkgconfig", "lib/python*", "share":  # Conan's own generators tell of the package
+        # Conan generates its own files for CMake and pkg-config.
+        for other in "lib/cmake", "lib/pkgconfig", "lib/python*", "share":
             for folder in glob.glob(os.path.join(self.package_folder, other)):
                 rmdir(self, folder)
 

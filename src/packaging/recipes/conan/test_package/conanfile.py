@@ -1,4 +1,4 @@
-"""A program on the package."""
+"""Test the package: build and run a program that uses it."""
 import os
 
 from conan import ConanFile
