@@ -397,7 +397,7 @@ refused("zero points", "shape [5, 1]: float scales are needed, one in all", chan
 refused("groups of zero points", "there are 192 for 96 scales", changed({gate + "_zero_point": np.ones((HIDDEN, 2), "|i1")}))
 refused("zero points as floats", "holds f32: i8, or words", changed({gate + "_zero_point": np.ones((HIDDEN, 1), "<f4")}))
 refused("a norm of i8", "holds i8", changed({PATH + "input_layernorm.weight": np.ones(WIDTH, "|i1")}))
-refused("twice", "of i8 in the file already", changed({}), "--weight-type", "q4_0")
+refused("twice", "already is i8 in the file", changed({}), "--weight-type", "q4_0")
 config, stored = folders["llama, 4 bits in words"]
 refused("no shape", f"{gate}_packed, and no {gate}_shape", changed({}, [gate + "_shape"]))
 refused("another shape", "in words of 32 along axis 1", changed({gate + "_shape": np.array([HIDDEN, 72], "<i8")}))

@@ -280,7 +280,8 @@ static clattn_status build_marked(clattn_context *c, program *p, cl_kernel *kern
     return status;
 }
 
-// The log names a kernel while the driver compiles it for long: rusticl and NVIDIA took minutes for other projects' kernels.
+// Builds longer than this are logged while they run. Rusticl's and NVIDIA's compilers have needed
+// minutes for some kernels.
 #define LONG_SECONDS 10
 
 typedef struct long_build {
