@@ -85,6 +85,7 @@ later "drivers that say and do other things: a zoo of them" sh tests/cl_layer/ch
 later "exported symbols" sh tests/package/check_exports.sh build
 later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
 later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py
+later "plain English: what a program can check" python3 tests/source/check_prose.py
 later "what is counted" sh tests/source/check_steps.sh
 later "the cost model of several ranks" python3 tests/mpi/check_scale.py
 later "docs: snippets run, the reference has every function" env $plainly python3 tests/source/check_guide.py build
