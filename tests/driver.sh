@@ -1,21 +1,21 @@
 # driver.sh: which OpenCL driver tests run on. Sourced from the top folder.
 
-# The driver that the tests run on, in a folder of its own, so that others that are installed are not loaded beside it: one
-# that leaks or fails in a query would fail a suite. CLATTN_DRIVERS, a folder of .icd files, takes another one.
+# Select the driver of the tests. It has a folder of its own, so that other installed drivers are
+# not loaded: they may leak or fail. CLATTN_DRIVERS, a folder of .icd files, selects another driver.
 choose_driver() {
     drivers=${CLATTN_DRIVERS:-$PWD/build/drivers/pocl}
     mkdir -p build/drivers/pocl
     cp /etc/OpenCL/vendors/pocl.icd build/drivers/pocl/ 2>/dev/null
     ls "$drivers"/*.icd >/dev/null 2>&1 || return 1
     export OCL_ICD_VENDORS="$drivers/"
-    # PoCL keeps what it compiled. Some checks have a cache folder of their own (XDG_CACHE_HOME), in which they would
-    # compile all of it anew.
+    # PoCL's cache of kernels. Some checks have a cache folder of their own (XDG_CACHE_HOME), in
+    # which PoCL would compile everything again.
     export POCL_CACHE_DIR="${POCL_CACHE_DIR:-$PWD/build/drivers/kernels}"
     mkdir -p "$POCL_CACHE_DIR"
-    # It also compiles each kernel once more for a binary of it: see look_again.sh.
+    # PoCL compiles each kernel again to return its binary: see look_again.sh.
     [ ! -f "$drivers/pocl.icd" ] || export CLATTN_TEST_KEPT=few
-    # Three fifths of a kernel's time in PoCL 3.1's compiler are optimising. Without --all that is done for what look_again.sh names, and
-    # $plainly stands before the command of a check, or of a part of it, that asks nothing of the kernels' code.
+    # PoCL 3.1 optimises for three fifths of its compile time. Without --all it optimises only for
+    # the suites that look_again.sh lists. Other checks run their commands with `env $plainly`.
     export plainly=
     if [ "${all:-on}" = off ] && grep -q 'libpocl\.so\.2\.10' "$drivers/pocl.icd" 2>/dev/null; then
         export CLATTN_TEST_OPTIMISED=few
@@ -23,8 +23,9 @@ choose_driver() {
     fi
 }
 
-# PoCL has the disk finish each file that it keeps, three a kernel, and a core waits meanwhile. Where memory is plenty the folder is there
-# while the tests run, and on the disk again afterwards. Nothing else that ends the shell may be trapped.
+# PoCL writes three files per kernel to its cache and waits for the disk each time. With enough
+# memory the cache is in memory during the tests, and is copied back afterwards. The caller must
+# not set other exit traps.
 kernels_to_memory() {
     free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
     memory=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo 2>/dev/null)

@@ -1,20 +1,26 @@
 #!/bin/sh
-# Runs a suite, and runs it again, three times at most, where it could not be judged. What a check, a leak or a sanitizer says is
-# never asked twice.
-# - LeakSanitizer stops every thread through ptrace and now and then cannot, when a driver's thread ends meanwhile; it then ends
-#   the process, in which every check has held.
-# - Debian's PoCL 3.1 now and then ends the process by an assertion of its own, on how often the code of a kernel is in use, where
-#   several queues use kernels for the first time at once: 4 of 32 cold runs of suite threads on a busy machine. Its sources find that
-#   code by kernel and size of work-groups when it is let go, and by the size of the grid, too, when it is taken; two queues whose
-#   grids of one kernel grow did not reproduce it alone.
-# A suite whose kernel LLVM gives up on is skipped by name: LLVM 18, as PoCL 6.0 of Debian 13 calls it, ends the process where a pass
-# of its own needs a second round (seen in the emulation of matrix engines alone).
-# clattn asks PoCL for no binaries: PoCL compiles a kernel once more, without a size of work-groups, for each. CLATTN_LAYER_BINARIES
-# hides PoCL's name, so that binaries are stored and loaded all the same. With CLATTN_TEST_KEPT=few only those suites do so that test
-# what options, inserted text and threads make of stored kernels, or that look at the folder.
-# With CLATTN_TEST_OPTIMISED=few only the suites of every pair of options and of hostile numbers by the planner, and of what a compiler
-# makes of a kernel have theirs compiled as an application's are; the others' are what the text says, unoptimised: three times
-# as fast to compile, and each read and write of the text is done (cl_layer_options.c).
+# Run a suite, and up to three more times if the run could not be judged. A failed check, a leak or
+# a sanitizer's report is never repeated. A run cannot be judged if
+#
+# - LeakSanitizer cannot stop all threads, because a thread of the driver ends meanwhile. It then
+#   ends the process, in which every check has passed.
+# - PoCL 3.1 of Debian ends the process with an assertion about the users of a kernel's code. This
+#   happens if several queues use kernels for the first time at once: 4 of 32 cold runs of suite
+#   threads on a busy machine. Its sources take that code by kernel, work-group size and grid size,
+#   and release it by kernel and work-group size.
+#
+# A suite is skipped if LLVM cannot compile one of its kernels. LLVM 18, as in PoCL 6.0 of Debian
+# 13, ends the process if a pass needs a second round. This was seen only with emulated matrix
+# engines.
+#
+# clattn reads no binaries from PoCL, which would compile each kernel again for them.
+# CLATTN_LAYER_BINARIES hides PoCL's name, so that binaries are stored and loaded. With
+# CLATTN_TEST_KEPT=few only suites about stored kernels, options, inserted text and threads do so.
+#
+# With CLATTN_TEST_OPTIMISED=few only the suites below have optimised kernels: pairs of options,
+# hostile numbers with the planner's kernels, and the effects of a compiler. Others compile
+# unoptimised, which is three times as fast. Each access in the text is then made
+# (cl_layer_options.c).
 said=$(mktemp) || exit 1
 trap 'rm -f "$said"' EXIT
 case "${CLATTN_TEST_KEPT:-all} ${1##*/}" in
@@ -29,11 +35,11 @@ as_written() {
 }
 case "${CLATTN_TEST_OPTIMISED:-all} ${1##*/}" in
 few\ test_pairs) ;;
-few\ test_hostile) [ -z "${CLATTN_TEST_ROWS:-}" ] || as_written ;; # verify has hard cases in kernels that are forced
+few\ test_hostile) [ -z "${CLATTN_TEST_ROWS:-}" ] || as_written ;; # verify tests forced kernels
 few\ test_fallback | few\ test_measure | few\ test_probe* | few\ test_spills | few\ test_timed) ;;
 few\ *) as_written ;;
 esac
-# What gave up before the suite could be judged, if anything did.
+# Print why the run could not be judged. False if it could.
 judged() {
     grep -Eq ':[0-9]+:[FE]:|ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error|OpenCL objects: (left|misused)|Failures: [1-9]|Errors: [1-9]' "$said"
 }

@@ -1,15 +1,21 @@
 #!/bin/sh
-# Real drivers that are not the tests' own: hard cases, layers, a decoder's step and its recording on each. None is installed: packages are
-# unpacked in FOLDER/real_drivers, 60 MB from PyPI and 200 MB from each Debian release. Those of Debian need root.
-#   sh tests/real_drivers.sh FOLDER              all of these:
-#   sh tests/real_drivers.sh FOLDER NAME         one of them
-#   sh tests/real_drivers.sh FOLDER NAME full    every hard case, and tests/families.sh where the driver is installed: hours
-#     rusticl             Mesa's, where it is installed: limits like a GPU's (32 KiB of local memory), and since Mesa 25.0 sub-groups of a
-#                         CPU vector's lanes. Mesa 22.3 takes 13 s of a kernel of tiles or groups, more than a minute of linear_tiles
-#     pocl-pypi           PoCL 3.0, as PyOpenCL's users have it
+# Hard cases, layers, a decoder's step and its recording on other real drivers. No driver is
+# installed: packages are unpacked in FOLDER/real_drivers, 60 MB from PyPI and 200 MB from each
+# Debian release. Debian's drivers need root.
+#
+#   sh tests/real_drivers.sh FOLDER              all drivers
+#   sh tests/real_drivers.sh FOLDER NAME         one driver
+#   sh tests/real_drivers.sh FOLDER NAME full    each hard case; for an installed driver also
+#                                                tests/families.sh: hours
+#     rusticl             Mesa's driver, if installed, with a GPU's limits (32 KiB of local memory).
+#                         Since Mesa 25.0 it has sub-groups. Mesa 22.3 compiles a kernel of tiles
+#                         for 13 s, and linear_tiles for more than a minute
+#     pocl-pypi           PoCL 3.0 from PyPI
 #     trixie, sid         PoCL 6.0 and 7.1 of Debian's releases
 #     rusticl-trixie, rusticl-sid   Mesa 25.0 and 26.2
-# FOLDER is built with tests. Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; 77 where no driver is to be had.
+#
+# FOLDER is built with tests. Each check prints a line that begins with "ok", "FAIL" or "SKIP". The
+# exit status is 77 if there is no driver.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -20,13 +26,13 @@ wanted=${2:-} full=${3:-}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/drivers" "$work/mesa"
-# What a driver kept of another run would not be compiled.
+# Caches of earlier runs would hide a compiler's failure.
 export OCL_ICD_VENDORS="$work/drivers/" RUSTICL_ENABLE=llvmpipe MESA_SHADER_CACHE_DIR="$work/mesa" CK_DEFAULT_TIMEOUT=0
 unset OPENCL_LAYERS CLATTN_TEST_CACHE CLATTN_TEST_ROWS CLATTN_DEVICE CLATTN_TEST_DEVICE
-around= # stands before each command, or nothing
+around= # a wrapper of each command, or nothing
 
 chosen_driver() { [ -z "$wanted" ] || [ "$wanted" = "$1" ]; }
-# The device is there, of this driver.   $1 name, $2 the library of its driver, $3 a word of its platform
+# Select a driver and check that it has a device.   $1 name, $2 library, $3 a word of its platform
 begins() {
     driver=$1
     rm -f "$work/drivers"/*
@@ -39,7 +45,7 @@ begins() {
     fi
     sed -n 's/^   driver  */      driver /p' "$work/devices"
 }
-# $1 variant of clattn verify, $2 case: passed, and not for want of a kernel that takes it
+# Run one case and check that a kernel ran it.   $1 variant of clattn verify, $2 case
 verify() {
     timeout 600 $around "$build/clattn" verify --cache-dir "$work/$driver" --only "$1" --case "$2" >"$work/said" 2>&1
     status=$?
@@ -68,8 +74,9 @@ rusticl() {
     step "$driver: linear_rows" verify linear-rows linear-f32-b1-h1-n3-d64-m48-full
 }
 
-# Drivers open clang's headers and libraries of built-in functions by paths below /usr. In a mount namespace of the command the packages
-# are mounted over /usr. Programs of this machine run on the newer C library there, too.   $1 packages
+# Drivers open clang's headers and built-in libraries by paths below /usr. The packages are
+# mounted over /usr in a mount namespace of the command. This machine's programs also run on the
+# newer C library.   $1 packages
 over_usr() {
     cat >"$work/around" <<END
 #!/bin/sh

@@ -1,17 +1,21 @@
 #!/bin/sh
-# Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh          every promise once, every family and option by its best cases: half an hour on two cores
-#   sh tests/run.sh --all    all of it, most of an hour: tests/README.md says what this alone finds
-#   sh tests/run.sh [--all] --only 'wheel|^install'     the build, and of the steps those whose names match
-# CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
-# the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
-# something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family, every
-# variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours.
-# CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs and no PyTorch.
-# CLATTN_AARCH64=FOLDER holds a tree of tests/package/aarch64.sh, which --all then uses; without one that step is skipped.
-# CLATTN_TORCH=PYTHON has torch, for the step that otherwise loads it from PyPI, 600 MB, into the build folder's own environment.
-# CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
-# The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
+# Test on a fresh Debian or Ubuntu machine: install packages (as root or through sudo), build, test.
+#
+#   sh tests/run.sh          each promise once, each family and option with its best cases
+#   sh tests/run.sh --all    everything; tests/README.md lists what only this finds
+#   sh tests/run.sh [--all] --only 'wheel|^install'    build, and run the steps with matching names
+#
+# The last line is "N passed, N failed, N skipped". The exit status is 1 if anything failed.
+#
+#   CLATTN_INTEL=off       --all without Intel's CPU runtime, which is 830 MB from PyPI in the
+#                          build folder
+#   CLATTN_INTEL=full      every suite on that runtime, not only compiler tests: ten minutes
+#   CLATTN_THOROUGH=on     also every kernel family in all device suites, every variant of
+#                          clattn verify, and suite faults without sanitizers: hours
+#   CLATTN_INSTALL=off     install no Debian packages, GPU compilers or PyTorch
+#   CLATTN_AARCH64=FOLDER  a tree of tests/package/aarch64.sh for --all
+#   CLATTN_TORCH=PYTHON    a Python with torch. Otherwise the step downloads 600 MB from PyPI
+#   CLATTN_DRIVERS=FOLDER  use the OpenCL driver whose .icd file is in that folder, instead of PoCL
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -43,14 +47,15 @@ mkdir -p build
 find_numpy
 intel=
 if [ $all = on ] && chosen "device, Intel's CPU runtime"; then
-    intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
+    intel_runtime build/intel >build/intel.log 2>&1 & # downloads during the first steps
     intel=$!
 fi
 step "driver" choose_driver
 [ $all = on ] || kernels_to_memory
 step "build" build_folder build
 suite "host" build host
-# Two at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
+# Two at a time: a check that compiles kernels runs beside one that does not, and before checks that
+# use the same kernels.
 later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
@@ -80,6 +85,7 @@ later "drivers that say and do other things: a zoo of them" sh tests/cl_layer/ch
 later "exported symbols" sh tests/package/check_exports.sh build
 later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
 later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py
+later "plain English: what a program can check" python3 tests/source/check_prose.py
 later "what is counted" sh tests/source/check_steps.sh
 later "the cost model of several ranks" python3 tests/mpi/check_scale.py
 later "docs: snippets run, the reference has every function" env $plainly python3 tests/source/check_guide.py build
@@ -105,18 +111,18 @@ if [ $all = on ]; then
 fi
 run_queued
 suite "device, default, and guard pages around every buffer" build device
-# By default what is run of it alone, and unoptimised: it runs for a minute, and its warnings are those of the other folder.
+# By default only the targets that run, unoptimised: they run for a few minutes.
 unoptimised=
 [ $all = on ] || build_targets=$(programs_of build host sanitized) unoptimised="-Doptimization=0 -Dwerror=false"
 step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false $unoptimised
 build_targets=
 if [ $all = on ]; then kind=once; else kind=sanitized; fi
-suite "sanitized, host and device" build/sanitized $kind # side by side: either has a few that are long
+suite "sanitized, host and device" build/sanitized $kind
 if [ $all = on ]; then
     steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/lab/check_offline.sh build
-    # With the tools that the wheel's check has laid there.
+    # This check uses tools that the wheel's check has installed.
     step "macOS: the library for both of its processors, by OpenCL 1.2" sh tests/package/check_macos.sh build
     step "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
     steps_of "Debian packages" sh tests/package/check_debian_package.sh build

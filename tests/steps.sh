@@ -1,10 +1,12 @@
-# steps.sh: what tests/run.sh and bench/run.sh are made of: installing, building, counting. Sourced from the top folder.
+# steps.sh: functions of tests/run.sh and bench/run.sh, which install, build and count. Source it in
+# the top folder.
 passed=0 failed=0 skipped=0
-export CK_DEFAULT_TIMEOUT=600 # Check's own is 4 s, which a machine with other work may take for a test of a moment
+# Check's default of 4 s is too short for a fast test on a busy machine.
+export CK_DEFAULT_TIMEOUT=600
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# Install the Debian packages that are missing; a package that this release does not have is told and left out.
+# Install the missing Debian packages. Print packages that this release lacks, and skip them.
 install_packages() {
     [ "${CLATTN_INSTALL:-on}" = off ] && return 0
     missing=
@@ -22,7 +24,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available >/dev/null
 }
 
-# Debian's numpy is for Debian's Python, before which another may stand.
+# Debian's numpy needs Debian's Python, and PATH may have another one first.
 find_numpy() {
     if ! python3 -c 'import numpy' 2>/dev/null && /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
         mkdir -p build/bin
@@ -32,22 +34,23 @@ find_numpy() {
     fi
 }
 
-# How long a step took, for the list at the end.   $1 seconds, $2 name
+# Record a step's duration for the list at the end.   $1 seconds, $2 name
 timings= begun=$(date +%s)
 took() {
     timings=${timings:-$(mktemp)}
     printf '%5d s  %s\n' "$1" "$2" >>"$timings"
 }
 
-# What is still to do, on a terminal: the step that begins, how many are behind it, and what the run before says that they take.
-# $planned: the names of all, one a line; without them nothing is told.
+# Show progress on a terminal: the next step, the number of steps, and the remaining time by the
+# previous run. $planned has the names of all steps, one per line. Without them nothing is shown.
 plan_steps() { planned=$(sed -nE "s/^$2(step|later|suite|steps_of) \"([^\"]*)\".*/\2/p" "$1"); }
 planned='' steps_before=build/steps.seconds
 progress() {
     [ -n "$planned" ] && [ -t 2 ] || return 0
     tell_progress "$1" $(($(date +%s) - begun)) >&2
 }
-# The whole run's seconds are the last line of $steps_before; steps that run two at a time have more in all.   $1 name, $2 seconds so far
+# The last line of $steps_before has the duration of the whole run. The sum of its steps is longer,
+# because some run two at a time.   $1 name, $2 seconds so far
 tell_progress() {
     printf '%s\n' "$planned" | awk -v now="$1" -v elapsed="$2" '
         FILENAME == "-" { names[++all] = $0; next }
@@ -63,13 +66,13 @@ tell_progress() {
         }' before="$steps_before" - "$( [ -f "$steps_before" ] && echo "$steps_before" || echo /dev/null)" "${timings:-/dev/null}"
 }
 
-# Whether a step is to run. $only: those alone whose names match it, where it is set.
+# True if a step must run: if $only is set, its name must match.
 chosen() { [ -z "${only:-}" ] || printf '%s\n' "$1" | grep -Eq -e "$only"; }
 
 count() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 skip() { echo "SKIP  $1"; skipped=$((skipped + 1)); }
 
-# What became of a check that is a command: exit status 77 is a skip.   $1 name, $2 status, $3 seconds, $4 log
+# Report the result of a command. Exit status 77 is a skip.   $1 name, $2 status, $3 seconds, $4 log
 report() {
     took "$3" "$1"
     if [ "$2" = 77 ]; then
@@ -85,7 +88,7 @@ report() {
     fi
 }
 
-# One check that is a command.
+# Run one command as a check.
 step() {
     chosen "$1" || return 0
     name=$1
@@ -98,7 +101,7 @@ step() {
     rm -f "$log"
 }
 
-# Checks that keep one core busy are kept for later, and then run two at a time. Their words have no newline.
+# Queue a check that uses one core. run_queued runs them two at a time. Arguments have no newline.
 queue= queued=100
 later() {
     chosen "$1" || return 0
@@ -109,7 +112,7 @@ later() {
 run_queued() {
     [ -n "$queue" ] || return 0
     progress "$(find "$queue" -name '*.words' | wc -l) checks, two at a time"
-    # The outer shell outlives one that is killed: xargs would then start no more.
+    # The outer shell survives a killed check. Otherwise xargs would stop.
     find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
         place=${1%.words} start=$(date +%s)
         set --
@@ -126,7 +129,8 @@ run_queued() {
     rm -f "$queue"/*
 }
 
-# A script that counts its own checks, a line that begins with "ok", "FAIL" or "SKIP" for each; none is a failure.
+# Run a script that counts its own checks: one line per check, which begins with "ok", "FAIL" or
+# "SKIP". No such line is a failure.
 steps_of() {
     chosen "$1" || return 0
     name=$1
@@ -153,9 +157,8 @@ steps_of() {
     rm -f "$log"
 }
 
-# Configure (once) and build a folder with warnings as errors.
-# One that was configured otherwise, such as by bench/run.sh or by hand, is configured again: it might have no tests, and
-# who looks for failures there finds none. $build_targets: those alone, where it is set.
+# Configure and build a folder, with warnings as errors. A folder with other options, such as from
+# bench/run.sh, is configured again, because it may have no tests. $build_targets: build only these.
 build_folder() {
     folder=$1
     shift
@@ -170,7 +173,8 @@ build_folder() {
     ninja -C "$folder" ${build_targets:-}
 }
 
-# The programs of suites, what counts their objects and what they load, by a folder that is built.   $1 folder, then suites
+# Print the targets that suites need: programs, the layer and the CLBlast module.   $1 a built
+# folder, then suites
 programs_of() {
     python3 - "$@" <<'PYTHON'
 import glob, json, os, sys
@@ -183,7 +187,8 @@ print(" ".join(sorted(programs)))
 PYTHON
 }
 
-# Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4 runtime.
+# Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4
+# runtime.
 suite() {
     chosen "$1" || return 0
     name=$1 folder=$2 kind=$3 runtime=${4:-}
@@ -194,11 +199,11 @@ suite() {
     rm -f "$log" "$wrapped"               # those of another suite
     case $kind in
     layer-only) set -- layer errors_layer linear errors_linear layer_linear_tiles ;;
-    # What the variants have of host code is there already.
+    # The variants have no host code of their own.
     once) set -- --suite host --suite device --no-suite variants --no-suite kernels ;;
     device)
-        set -- --suite device --suite pages # side by side: these are few and long
-        [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized # which runs with sanitizers alone
+        set -- --suite device --suite pages
+        [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized
         [ "${all:-on}" = on ] || set -- "$@" --no-suite whole
         ;;
     sanitized) set -- --suite host --suite sanitized --no-suite whole ;;
@@ -217,18 +222,19 @@ suite() {
     status=$?
     [ ! -f "$wrapped" ] || mv "$wrapped" "$log"
     [ -f "$log" ] || { mkdir -p "${log%/*}" && echo "meson test wrote no log" >"$log"; }
-    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program; one that held no check has failed.
+    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program. A program without a
+    # check has failed.
     checks=$(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log" |
         awk '{n += $1 + ($1 == 0); bad += $2 + $3 + ($1 == 0)} END {print n + 0, bad + 0}')
     bad=${checks#* } made=${checks% *}
     quiet=$(grep -c 'exit status 77' "$log")
-    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 made=$((made + 1)); fi # a program that died printed no line
+    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 made=$((made + 1)); fi
     if [ "$made" = 0 ]; then bad=1 made=1 && echo "FAIL  $name: no check ran"; fi
     passed=$((passed + made - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
     seconds=$(($(date +%s) - start))
     took $seconds "$name"
     if [ "$bad" = 0 ]; then word='ok   '; else word='FAIL '; fi
-    # The layer of device suites prints "OpenCL objects: ... 812 counted, 0 left, 0 misused" for each program.
+    # The layer prints "OpenCL objects: ... 812 counted, 0 left, 0 misused" for each program.
     objects=$(sed -n 's/^OpenCL objects: .* \([0-9]*\) counted, .*$/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
     if [ "$objects" != 0 ]; then objects=", $objects OpenCL objects counted"; else objects=; fi
     echo "$word $name: $made checks, $bad failed$objects ($seconds s)"
@@ -236,7 +242,8 @@ suite() {
     [ "$bad" = 0 ] || why_failed "$log" | cut -c1-300 | head -n 60
 }
 
-# What checks and sanitizers said, by Meson's log; of a program that ended otherwise, its last words.   $1 log
+# Print messages of checks and sanitizers from Meson's log. For a program that crashed, print its
+# last lines.   $1 log
 why_failed() {
     awk '
         function tell(i) {
@@ -262,7 +269,8 @@ why_failed() {
         END { tell() }' "$1"
 }
 
-# Intel's CPU runtime for OpenCL in a folder of its own, from PyPI; false where it is not wanted or not to be had.
+# Install Intel's CPU runtime for OpenCL from PyPI, into a folder of its own. False if it is not
+# wanted or unavailable.
 intel_runtime() {
     folder=$PWD/$1
     [ "${CLATTN_INTEL:-on}" = off ] && return 1
@@ -271,7 +279,7 @@ intel_runtime() {
         python3 -m venv "$folder/python" &&
             "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/intel.txt >/dev/null 2>&1 ||
             return 1
-        # Its own OpenCL loader must not stand before the system's.
+        # The package's OpenCL loader must not replace the system's.
         mkdir -p "$folder/libraries"
         for library in "$folder"/python/lib/*; do
             case $library in */libOpenCL*) ;; *) [ -f "$library" ] && ln -sf "$library" "$folder/libraries/" ;; esac

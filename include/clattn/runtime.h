@@ -79,8 +79,8 @@ typedef enum clattn_log_level {
  *    Lifetime  `message` is valid during the call
  *    Threads   the calling threads, several at once. During builds of more than 10 seconds also a
  *              thread of the library, which ends before the call does. With compile_limit_ms also
- *              threads of builds, which end before clattn_context_destroy returns. The function must
- *              not call into the same context */
+ *              threads of builds, which end before clattn_context_destroy returns. The function
+ *              must not call into the same context */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* The receiver of messages, and its level of detail. */
@@ -418,12 +418,13 @@ CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
 
-/* Test if the device computes in this host memory: a buffer of CL_MEM_USE_HOST_PTR over it is that
- * memory, and the host reads and writes it without mapping while no command uses it.
+/* Test if the device computes in this host memory, so that no copy is needed. A buffer of
+ * CL_MEM_USE_HOST_PTR is then that memory. While no command uses it, the host accesses it without
+ * mapping.
  *
- * CPU devices are tested with any address. Other devices need clattn_capabilities.unified_memory and
- * an address on a page of 4096 bytes. Two small copies decide, once a context for each alignment of
- * `address` and `bytes`.
+ * CPU devices are tested with any address. Other devices need clattn_capabilities.unified_memory
+ * and an address on a page of 4096 bytes. Two small copies decide, once a
+ * context for each alignment of `address` and `bytes`.
  *    address   NULL: *in_place becomes false
  *    in_place  receives the answer; false on failure
  *    Threads   any
@@ -443,8 +444,7 @@ typedef struct clattn_context_stats {
     uint64_t programs_built;  /* compiled from source by the driver */
     uint64_t programs_cached; /* read from cache_dir or cache */
     uint64_t build_time_ns;   /* spent in both */
-    uint64_t
-        builds_running; /* kernels that are compiled behind calls now: compile_limit_ms of clattn_context_params */
+    uint64_t builds_running;  /* builds that continue behind calls (compile_limit_ms) */
 } clattn_context_stats;
 /* Get the numbers.   Threads: any.   Blocking: never. */
 CLATTN_API void clattn_context_get_stats(clattn_context *context, clattn_context_stats *stats);

@@ -13,9 +13,10 @@
 #include "verification/sets/pairs.h"
 
 #define SEED 1
-#define SHARE_STEP 16 // a share has every sixteenth configuration,
-#define SHARE_FIRST 4 // from this one on,
-// and at most this many of its rows (fewer with CLATTN_TEST_EVERY), at least one
+// A share has every SHARE_STEP-th configuration from SHARE_FIRST on, and at most SHARE_ROWS of its
+// rows. With CLATTN_TEST_EVERY it has fewer rows, but at least one.
+#define SHARE_STEP 16
+#define SHARE_FIRST 4
 #define SHARE_ROWS 4
 
 static struct pairs array;

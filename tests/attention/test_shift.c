@@ -214,8 +214,8 @@ static shifting plain(clattn_type type, int n) {
                       .rope = {.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED}};
 }
 
-// Widths that end with a block, inside a block, and whose halves meet inside a block. A shortened
-// run has each width in one layout.
+// Widths that end with a block, widths that end inside a block, and widths whose halves meet inside
+// a block. A shortened run has each width in one layout only.
 START_TEST(storage_types) {
     static const int widths[] = {0, 64, 32, 40, 10};
     for (int n = 0; n < 10; n++) {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Nothing is written and the event completes; every row sees no key; or the call is refused with
-// this word.
+// The result of a call with a zero size. NOTHING: it writes nothing, and its event completes.
+// EMPTY_ROWS: every row sees no key. REFUSED: it is refused with the word of its line.
 enum outcome { NOTHING, EMPTY_ROWS, REFUSED };
 
 enum { B, H, HKV, NQ, NKV, D, DV, LETTERS };

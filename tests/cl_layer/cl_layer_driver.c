@@ -367,7 +367,8 @@ static int check_limits(unsigned dims, const size_t *local) {
     return 0;
 }
 
-// A driver that names more than it has fails the launch; the program is to blame only for what is past the limit that was named.
+// A driver that reports too much local memory fails the launch. The program is wrong only if it
+// exceeds the reported limit.
 static int check_local(const struct _cl_icd_dispatch *next, cl_kernel kernel) {
     const struct line *memory = find_answer(CL_DEVICE_LOCAL_MEM_SIZE);
     struct line *above = find_fault(LOCAL_ABOVE, NULL);

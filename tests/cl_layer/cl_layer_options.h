@@ -15,9 +15,9 @@ char *layer_options(const struct _cl_icd_dispatch *next, struct _cl_program *pro
 // (src/lib/device/defects.c).
 void layer_options_version(char *version);
 
-// With CLATTN_LAYER_COPIES set, a buffer over host memory (CL_MEM_USE_HOST_PTR) is a copy of it, even
-// if the device reports shared memory. Later writes by the host or the device stay invisible to the
-// other one.
+// With CLATTN_LAYER_COPIES set, a buffer over host memory (CL_MEM_USE_HOST_PTR) is a copy of it,
+// even if the device reports shared memory. Later writes by the host or the device stay invisible
+// to the other one.
 unsigned long layer_options_flags(unsigned long flags);
 
 // With CLATTN_LAYER_SLOW set, the first build and the first launch need two seconds each, like

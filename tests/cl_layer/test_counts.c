@@ -1,6 +1,7 @@
-// test_counts.c: OpenCL calls of good cases, counted by the layer: the way down (program/unfit.h), limits of compile time and probes of
-// promises must cost a driver that takes every kernel nothing. The first call of a context on a known CPU driver makes the calls of a
-// record. Every later call only asks about queue and buffers, sets arguments and launches.
+// test_counts.c: OpenCL calls of good cases, counted by the layer. Fallbacks (program/unfit.h), the
+// compile limit and probes of promises must cost a good driver nothing. The first call of a context
+// on a known CPU driver makes the recorded calls. Later calls only query queue and buffers, set
+// arguments and launch.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -55,9 +56,9 @@ static const char *calls_of(clattn_context *c, const struct place *place, const 
     return text_of(&all, text);
 }
 
-// The record, of CPU devices whose driver is known: kernels that the first call builds, buffers that it creates, and what every call
-// launches, asks of buffers, and sets. No call before the way down was there made fewer, but that a built kernel is asked for its local
-// memory, too.
+// The record, for CPU devices with a known driver: kernels and buffers that the first call
+// creates, and the launches, queries and arguments of every call. Fallbacks have added one call: a
+// query of a built kernel's local memory.
 static const struct good {
     const char *name;
     int kernels, buffers, launches, asks, arguments;

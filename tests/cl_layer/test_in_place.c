@@ -1,6 +1,6 @@
-// test_in_place.c: devices that share the host's memory, say so, or lie about it: who works in host memory where it is stored
-// (clattn_context_in_place), and how the context's own buffers are made there. The program's OpenCL functions stand in front of the
-// loader's. POSIX only.
+// test_in_place.c: devices that share the host's memory, and devices that report it wrongly. Tests
+// clattn_context_in_place and the flags of the context's own buffers. The suite replaces OpenCL
+// functions of the loader. POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -47,7 +47,8 @@ static const struct kind {
     bool is_gpu, unified, copies, in_pages, elsewhere;
 } kinds[] = {
     {.is_gpu = false, .unified = true, .in_pages = true, .elsewhere = true},
-    {.is_gpu = false, .unified = false, .in_pages = true, .elsewhere = true}, // a CPU that does not say so
+    // a CPU that reports no shared memory
+    {.is_gpu = false, .unified = false, .in_pages = true, .elsewhere = true},
     {.is_gpu = false, .unified = true, .copies = true},
     {.is_gpu = true, .unified = true, .in_pages = true},
     {.is_gpu = true, .unified = true, .copies = true},
@@ -59,7 +60,7 @@ static clattn_context *open_kind(const struct kind *k, clattn_memory memory) {
     driver.is_gpu = k->is_gpu, driver.unified = k->unified, driver.copies = k->copies;
     clattn_context *c =
         harness_open((clattn_context_params){.context = harness()->opencl,
-                                             .tuned_rows = "flash :\nlinear_rows :", // soon compiled
+                                             .tuned_rows = "flash :\nlinear_rows :", // short builds
                                              .memory = memory,
                                              .log = harness_log()});
     ck_assert(clattn_context_capabilities(c)->unified_memory == k->unified);
@@ -67,7 +68,7 @@ static clattn_context *open_kind(const struct kind *k, clattn_memory memory) {
     return c;
 }
 
-// What a device does decides, and the memory that is asked about stays as it is.
+// The behaviour of a device decides. The tested memory does not change.
 START_TEST(what_it_does_decides) {
     const struct kind *k = &kinds[_i];
     static const size_t at[] = {0, 64, 4, 1}, sizes[] = {4096, 100, 7, 0};

@@ -229,7 +229,7 @@ static const struct {
     {{"@w", "--tuned", "off"}, 2, "--tuned: has no effect"},
     {{"--causal", "top-left"}, 2, "--n N is needed with a mask"},
     {{"--n", "4", "--per-head"}, 2, "--per-head: is for a file of weights"},
-    {{"--n", "4", "--heads", "0-1"}, 2, "of a mask it is their number"},
+    {{"--n", "4", "--heads", "0-1"}, 2, "for a mask it is the number of heads"},
     {{"@w", "--out", "@no/h.svg"}, 2, "No such file"},
     {{"@w", "--out", "@folder.svg"}, 2, "is a folder"},
 };

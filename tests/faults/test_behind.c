@@ -1,6 +1,7 @@
-// test_behind.c: kernels that take long to compile. With compile_limit_ms a call goes on with a plainer kernel, and a later call takes
-// the better one. On a driver that clattn does not know, the first call compiles the least text. The driver is refusing_driver.c: it holds
-// a build until the test lets it go, so that no check depends on a time. POSIX only.
+// test_behind.c: kernels with long builds. With compile_limit_ms a call uses a plainer kernel, and
+// a later call the better one. On an unknown driver the first call compiles the least text. The
+// driver is refusing_driver.c: it holds a build until the test releases it, so no check depends on
+// time. POSIX only.
 #define _GNU_SOURCE
 #include "faults/refusing_driver.h"
 #include "support/case_assert.h"
@@ -113,7 +114,8 @@ static const struct way {
     {"layer-f32-b1-h2-n40-d16-m32-causal-native", "flash_lanes", "linear_lanes :"},
 };
 
-// The call goes on while the driver compiles, and so does the next one, which waits for nothing. The kernel is used once it is there.
+// The call continues while the driver compiles. The next call does not wait. Later calls use the
+// kernel once it is built.
 START_TEST(calls_go_on) {
     const struct way *w = &ways[_i];
     if (!harness_takes(_i)) return;
@@ -203,7 +205,8 @@ START_TEST(the_last_is_waited_for) {
 }
 END_TEST
 
-// A build that fails behind a call is listed once, and one that fails within the limit as without one.
+// A build that fails behind a call is listed once. A failure within the limit is listed as without
+// a limit.
 START_TEST(builds_fail_behind) {
     for (int n = 0; n < 2; n++) {
         clattn_context *c = open_limited(n == 0 ? SHORT_MS : LONG_MS);
@@ -306,7 +309,7 @@ START_TEST(recorded_steps) {
 }
 END_TEST
 
-// Launches stay apart where their kernels took longer than the limit.
+// Launches are not fused if their kernels needed more build time than the limit.
 START_TEST(fusing_has_a_limit) {
     static const uint32_t limits[] = {1, LONG_MS};
     const int64_t size[] = {1, 4, 64};
@@ -370,8 +373,8 @@ START_TEST(the_least_text_comes_first) {
 }
 END_TEST
 
-// Who has no such first call: contexts on a driver that is known, that compile ahead, with rows or plans that never change, and those
-// behind the first on one folder.
+// Contexts without such a first call: on a known driver, after a prepare function, with tuned rows
+// or fixed plans, and later contexts with the same cache folder.
 START_TEST(who_has_no_first_call) {
     const clattn_attention_params p = prefill();
     clattn_context_params kinds[] = {{.device = NULL},

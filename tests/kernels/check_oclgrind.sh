@@ -33,7 +33,8 @@ run_number=0
 while read -r run cases; do
     run_number=$((run_number + 1)) engine_least=8 gradients_least=3
     case ${2:-}:$run in
-    some:*_integers | some:tiles_8 | some:gradients_tiles_8 | some:tiles_decode) continue ;; # others of the same kernel run
+    # Other runs have the same kernels.
+    some:*_integers | some:tiles_8 | some:gradients_tiles_8 | some:tiles_decode) continue ;;
     esac
     case ${2:-}:$cases in
     some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" && gradients_least=1 ;;

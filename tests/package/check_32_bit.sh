@@ -3,8 +3,8 @@
 # truncated by accident. The host suites run. Hard cases run on the i386 PoCL of Debian 12, whose
 # kernels compute in x87 registers, which do not round a sum to float32.
 #
-#   check_32_bit.sh BUILD [all]     creates BUILD/32_bit. Debian: gcc-multilib. all: every hard case,
-#                                   ten minutes
+#   check_32_bit.sh BUILD [all]     creates BUILD/32_bit. Debian: gcc-multilib. all: each hard
+#                                   case, ten minutes
 #
 # Exit status 77: no compiler for 32 bits, or the i386 packages cannot be installed.
 set -eu

@@ -1,7 +1,7 @@
-# debian_packages.sh: packages of a Debian release, and those that they need, unpacked in a folder. Nothing is installed, and no root is
-# needed. Sourced.
+# debian_packages.sh: unpack packages of a Debian release, with their dependencies, in a folder.
+# Nothing is installed, and root is not needed. Source it.
 #   debian_packages FOLDER RELEASE ARCHITECTURE PACKAGE...
-# false where they cannot be loaded; FOLDER/log says why. $CLATTN_DEBIAN is another mirror.
+# False if a package cannot be downloaded; FOLDER/log has the reason. $CLATTN_DEBIAN sets a mirror.
 debian_packages() {
     [ ! -f "$1/complete" ] || return 0
     command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
@@ -26,7 +26,7 @@ END
     {
         APT_CONFIG=$folder/apt/conf apt-get update -qq &&
             APT_CONFIG=$folder/apt/conf apt-get install -qq -y --download-only "$@" || return 1
-        # Headers are this machine's: those of a foreign C library would stand before them.
+        # Headers of another C library would replace those of this machine.
         for package in "$folder"/apt/cache/archives/*.deb; do
             dpkg-deb --fsys-tarfile "$package" | tar -x -C "$folder" --exclude=./usr/include --exclude=./usr/share/doc || return 1
         done

@@ -388,7 +388,9 @@ with clattn.Context(tuned_rows="flash :") as context:
 
 
 def liars():
-    """Devices that share the host's memory, say so, or lie about it, as the layer under OpenCL plays them: results are right on each."""
+    """Results are right on devices that share the host's memory, and on devices that report it wrongly.
+
+    The OpenCL layer imitates these devices."""
     build = os.path.abspath(sys.argv[1])
     layer = os.path.join(build, "tests/libclattn_layer.so")
     if not os.path.exists(layer):

@@ -138,7 +138,7 @@ START_TEST(an_allocator_s_numbers) {
         heap = (struct allocator){.code = cases[n].code};
         clattn_context *c = open_with(memory, (clattn_cache){0});
         ck_assert_int_eq(attend_by(c, CLATTN_KERNEL_FLASH, true),
-                         CLATTN_OK); // since then a lost device is believed
+                         CLATTN_OK); // only after a success is a device regarded as lost
         heap.failing = heap.made + 1;
         ck_assert_int_eq(attend(c, false), cases[n].status);
         ck_assert_int_eq(heap.failing, 0);

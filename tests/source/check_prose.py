@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The rules of plain English that a program can check, in comments and in pages of documentation.
 
-    check_prose.py [PATH...]      from the project's top folder: all files, or those in PATH; exit status 1 and one line a fault
+    check_prose.py [PATH...]      in the top folder: all files, or the files in PATH
+
+It prints one line a fault; the exit status is then 1.
 
 A sentence starts with its subject: not with Of, What, Who, Whether, Where, Those, Likewise, or Both
 without a noun. It has at most 30 words. A comment has at most 60 words, except a file's first
@@ -22,13 +24,15 @@ VAGUE = re.compile(
     r"took|taken|taking|deals?|dealt|dealing|mend(?:s|ed|ing)?|bears?|bore|ask(?:s|ed|ing)? for)\b")
 USUAL = re.compile(r"(?i)\b(stand[- ]?(?:alone|in|ins|ard)|takes? (?:place|part)|turn(?:ed|s)? (?:on|off)|in turn|a great deal|"
                    r"takes? \S+ (?:seconds?|minutes?|hours?|ms|us|%)|(?:takes?|took|taken) (?:about |at most )?[\d,.]+)\b")
+BEFORE = {"#": r"(?:(?<=[ \t])|^)"}  # a shell's word may have a #
 SKIPPED = re.compile(r"^(bench/results/|tests/data/|tests/fuzz/seeds/|CHANGELOG|LICENSE|NOTICE|build)")
 LANGUAGE = {"c": "//", "h": "//", "cl": "//", "clh": "//", "def": "//", "py": "#", "sh": "#", "build": "#", "md": ""}
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 faults = []
 
 
 def plain(text):
-    """Prose without code: one word stands for each quoted or marked text."""
+    """Prose without code: each quoted or marked text becomes one word."""
     text = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^' ]*'", " x ", text)
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
 
@@ -52,7 +56,8 @@ def comments_of(lines, mark):
     """(line number, text lines) of each comment: whole lines together, and the end of a line of
     code with those that go on with it."""
     found, column = [], None
-    inside = re.compile(rf"^(?P<code>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^\"'])*?)(?<!:){re.escape(mark)}(?P<text>.*)$")
+    code = r"(?P<code>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^\"'])*?)"
+    inside = re.compile("^" + code + "(?<!:)" + BEFORE.get(mark, "") + re.escape(mark) + "(?P<text>.*)$")
     for number, line in enumerate(lines, 1):
         match = inside.match(line) if mark in line else None
         if mark == "#" and match and (match["text"].startswith("!") or match["code"].strip()[-1:] in ("$", "{", "[")):
@@ -107,7 +112,9 @@ def check_file(path):
     lines, mark = whole.split("\n"), LANGUAGE[path.rsplit(".", 1)[-1]]
     if not mark:
         return check_markdown(path, lines)
-    found = comments_of(lines, mark)
+    if mark == "//":  # strings may have the marks of comments
+        whole = TOKEN.sub(lambda m: m[0] if m[0].startswith("/") else '"' + "_" * (len(m[0]) - 2) + '"', whole)
+    found = comments_of(whole.split("\n"), mark)
     if mark == "//":
         found += [(whole.count("\n", 0, m.start()) + 1, re.sub(r"(?m)^\s*\*+ ?", "", m.group(1)).split("\n"))
                   for m in re.finditer(r"/\*(.*?)\*/", whole, re.S)]

@@ -102,8 +102,8 @@ bool harness_compiles_right(const clattn_context *context, const char *rows) {
            !is_pocl_4_to_6(clattn_context_capabilities(context)->platform);
 }
 
-// On a driver that clattn does not know, the first call is as later ones (clattn_context_create): a call of no
-// rows is compiled ahead.
+// Preparing a call without rows makes the first call on an unknown driver equal to later calls
+// (clattn_context_create).
 static void skip_first_call(clattn_context *context) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 4);

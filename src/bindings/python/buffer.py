@@ -338,7 +338,7 @@ def _stored(name, array, word):
 
 
 def _in_place(context, address, nbytes):
-    """True if the device computes in host memory of this alignment, as clattn_context_in_place found.
+    """True if the device computes in host memory of this alignment (clattn_context_in_place).
 
     The answer is stored by alignment and size."""
     place = (address | 4096) & -(address | 4096), (nbytes | 64) & -(nbytes | 64)

@@ -416,7 +416,9 @@ class Context(_Closed):
             return self._listed("clattn_context_unfit", clattn_unfit)
 
     def in_place(self, array):
-        """Whether the device works in the memory of a numpy array, so that Buffer.over() shares it and calls copy nothing."""
+        """True if the device computes in the memory of a numpy array.
+
+        Buffer.over() then shares it, and calls copy nothing."""
         array = _array("array", array)
         with self._use():
             return bool(array.size) and _in_place(self, array.ctypes.data, array.nbytes)

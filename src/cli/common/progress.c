@@ -16,7 +16,8 @@
 
 const char *progress_text(double share, double seconds, char text[48]) {
     const double kept = fmin(fmax(share, 0.0), 1.0);
-    const int percent = (int)(100.0 * kept + 1e-9); // x87 registers hold 98.99999999999999911 for 0.99
+    // In x87 registers 0.99 is 0.9899999999999999911.
+    const int percent = (int)(100.0 * kept + 1e-9);
     const double left = kept > 0.0 ? ceil(seconds * (1.0 - kept) / kept) : 0.0;
     const long whole = left < 3.6e6 ? (long)left : 3600000;
     if (kept < LEAST_SHARE || seconds < LEAST_SECONDS || whole == 0)

@@ -229,8 +229,8 @@ static bool survey_first(session *s, const char *folder) {
     return r.finished;
 }
 
-// Commands report and compare what every later call runs, so that their first call on a new driver is none (clattn_context_create): a
-// call of no rows is compiled ahead.
+// Commands must use the kernels of later calls, not of the first call on an unknown driver
+// (clattn_context_create). Preparing a call without rows ends that state.
 static void skip_first_call(const session *s) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 4);

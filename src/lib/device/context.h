@@ -31,7 +31,7 @@ typedef struct pointer_calls {
     bool usm_of_system; // USM: kernels may read any host memory
 } pointer_calls;
 
-// Of host memory: alignments of 1 to 4096 bytes, and what its bytes are a multiple of, 1 to 64.
+// Alignments of host memory, 1 to 4096 bytes, and the alignments of its size, 1 to 64.
 #define IN_PLACE_ALIGNMENTS 13
 #define IN_PLACE_SIZES 7
 

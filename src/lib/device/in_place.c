@@ -1,5 +1,5 @@
-// in_place.c: whether a device works in host memory where it lies: clattn_context_in_place. What a driver says of itself is a hint, so that
-// copies between two such pieces of memory show it.
+// in_place.c: clattn_context_in_place: does a device compute in host memory? The driver's answer is
+// only a hint. Copies between two pieces of host memory decide.
 #include "device/context.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ typedef struct piece {
     cl_mem buffer;
 } piece;
 
-// Each time the host writes into one piece, without mapping it, and the device copies that to the other. The second time it has seen both
-// pieces before.
+// Twice, the host writes into one piece without mapping it, and the device copies that to the other
+// piece. The second time, the device already knows both pieces.
 static bool copies_arrive(cl_command_queue queue, const piece of[2], size_t count) {
     for (int number = 1; number <= 2; number++) {
         memset(of[0].bytes, number, count);
@@ -64,7 +64,7 @@ clattn_status clattn_context_in_place(clattn_context *context, const void *addre
     const clattn_capabilities *of = &context->capabilities;
     const int at = place_of((uintptr_t)address, IN_PLACE_ALIGNMENTS - 1),
               end = place_of((uintptr_t)bytes, IN_PLACE_SIZES - 1);
-    // A device that is no CPU has to share the host's memory, and takes whole pages.
+    // Devices other than CPUs must share the host's memory, and then need whole pages.
     if (!address || !(of->is_cpu || (of->unified_memory && at == IN_PLACE_ALIGNMENTS - 1))) return CLATTN_OK;
     atomic_uchar *known = &context->in_place[at][end];
     int found = atomic_load_explicit(known, memory_order_relaxed);

@@ -39,7 +39,7 @@ typedef struct chain {
 // context is refused on a device with a lower limit, and each launching file asserts that its
 // arguments fit.
 #define LAUNCH_MAX_BYTES 1024
-// Of one argument of this type: drivers place arguments at multiples of eight bytes.
+// The bytes of one argument of this type: drivers place arguments at multiples of eight bytes.
 #define LAUNCH_BYTES(type) ((sizeof(type) + 7) / 8 * 8)
 
 typedef struct launch_argument {

@@ -90,7 +90,7 @@ static void write_program(const fusing *f, char *text) {
     sprintf(text, "\n");
 }
 
-// A program of all of them takes about as long to build as they did.
+// The fused program needs about as much build time as its kernels did together.
 static bool takes_too_long(const fusing *f) {
     const uint64_t limit = f->r->context->compile_limit_ns;
     uint64_t time_ns = 0;

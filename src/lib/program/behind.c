@@ -1,4 +1,5 @@
-// behind.c: see behind.h. A thread is never stopped: the context waits for its threads before it is destroyed.
+// behind.c: see behind.h. No thread is ever stopped: before it is destroyed, the context waits for
+// its threads.
 #include "program/behind.h"
 
 #include "base/host.h"
@@ -30,7 +31,7 @@ static void run(void *user) {
     cla_unfit_begin();
     const clattn_status status = job->build(c, job->p, CLATTN_OK, &passed);
     cla_unfit_end();
-    // A call that waits has the marks of a failure. Where none waits, the failure is the context's.
+    // A waiting call owns the marks of a failure. Without one, the context owns them.
     if (status != CLATTN_OK && !passed) cla_unfit_settle(c, true);
     cla_os_mutex_lock(&c->program_lock);
     job->over = true;
@@ -38,7 +39,7 @@ static void run(void *user) {
     cla_os_mutex_unlock(&c->program_lock);
 }
 
-// Threads that have ended are joined. The caller holds program_lock, which their last act was to let go of.
+// Join finished threads. The caller holds program_lock, which each thread releases last.
 static void join_ended(clattn_context *c) {
     for (build_job **at = &c->jobs; *at;) {
         build_job *job = *at;
@@ -85,7 +86,7 @@ static bool go_on(clattn_context *c, program *p) {
     return true;
 }
 
-// A call that asks again for a kernel that is late has no other one left. It waits until any late build has ended.
+// A call that needs a late kernel again has no other kernel. It waits until any late build ends.
 clattn_status cla_behind_wait(clattn_context *c, const program_spec *spec) {
     program *p = cla_program_find(c, spec);
     build_wait own = {.thread = cla_unfit_thread()};

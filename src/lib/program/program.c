@@ -281,7 +281,8 @@ static clattn_status build_marked(clattn_context *c, program *p, cl_kernel *kern
     return status;
 }
 
-// The log names a kernel while the driver compiles it for long: rusticl and NVIDIA took minutes for other projects' kernels.
+// Builds longer than this are logged while they run. Rusticl's and NVIDIA's compilers have needed
+// minutes for some kernels.
 #define LONG_SECONDS 10
 
 typedef struct long_build {
@@ -393,7 +394,7 @@ static clattn_status build_listed(clattn_context *c, program *p, clattn_status s
     return status;
 }
 
-// Build the program that this thread has just added to the list, or start its build behind the call.
+// Build the program that this thread has just listed, or start its build behind the call.
 static clattn_status build_new(clattn_context *c, program *p, const program_spec *spec, bool waited) {
     bool passed;
     clattn_status status = cla_unfit_check(c, spec, waited);

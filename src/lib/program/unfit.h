@@ -75,6 +75,6 @@ const unfit_list *cla_unfit_known(const clattn_context *context);
 // Why a plan must not use this kernel, or NULL. `options`, `inserted`: as in program_spec.
 const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
                               const char *inserted);
-// Whether any kernel of this id is not to be taken: of those that other kernels need beside them.
+// True if a kernel of this id must not be used. For kernels that other kernels depend on.
 bool cla_unfit_has(const unfit_list *list, enum kernel_id id);
 #endif

@@ -1,7 +1,8 @@
 // unfit_call.c: see unfit_call.h.
 #include "program/unfit_call.h"
 
-// Of this thread: how many calls there are, the last has gone too far to be planned again, and its wait for builds.
+// This thread's nested calls; true if the innermost one cannot be planned again; its wait for
+// builds.
 static _Thread_local int calls;
 static _Thread_local bool fixed;
 static _Thread_local uint64_t waited_ns;

@@ -182,7 +182,8 @@ clattn_status clattn_context_unfit(clattn_context *context, clattn_unfit *kernel
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "%s: is NULL", count ? "kernels" : "count");
     cla_os_mutex_lock(&context->unfit->lock);
     for (const unfit_mark *m = context->unfit->marks; m; m = m->next) {
-        if (m->owner || m->step == UNFIT_LATE) continue; // its call has not ended, or nothing failed
+        // Skip marks of a running call, and late kernels, which have not failed.
+        if (m->owner || m->step == UNFIT_LATE) continue;
         if (*count < capacity) fill(m, &kernels[*count]);
         ++*count;
     }

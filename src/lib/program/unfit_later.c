@@ -1,5 +1,5 @@
-// unfit_later.c: kernels that plans leave out for a time, though nothing failed: those whose build goes on behind calls, and large ones
-// in the first call on a driver that is new.
+// unfit_later.c: kernels that plans avoid for a time, without a failure. Their builds continue
+// behind calls, or they are large and this is the first call on an unknown driver.
 #include "program/unfit_list.h"
 
 #include "base/host.h"

@@ -75,11 +75,12 @@ void cla_unfit_release(const clattn_host_memory *host, unfit_mark *m) {
     }
 }
 
-// Each is the plainest of its kind, with the least text, and takes every call of that kind.
+// The plainest kernel of each kind has the least text and supports every call of that kind.
 const char *cla_unfit_first_refusal(unfit_list *list, enum kernel_id id) {
     const bool plain = id == KERNEL_FLASH || id == KERNEL_SCORES || id == KERNEL_LINEAR_ROWS;
     if (plain || !atomic_load_explicit(&list->first, memory_order_relaxed)) return NULL;
-    if (cla_unfit_can_plan_again()) atomic_store(&list->first, FIRST_TAKEN); // a call, and no question
+    // Only a call uses up the first call, not a query of a plan.
+    if (cla_unfit_can_plan_again()) atomic_store(&list->first, FIRST_TAKEN);
     atomic_store(&list->changed, true);
     return "comes with the second call: this driver is new, and the first call compiles the least text";
 }

@@ -23,7 +23,7 @@ typedef struct unfit_mark {
     char line[UNFIT_LINE];
 } unfit_mark;
 
-// Of the first call on a driver: a plan took other kernels for its sake.
+// States of the first call on a driver. FIRST_TAKEN: a plan has avoided kernels because of it.
 enum { FIRST_OVER, FIRST_COMES, FIRST_TAKEN };
 
 struct unfit_list {

@@ -5,8 +5,8 @@
 
 #include <clattn/clattn.h>
 
-// The value of storage_load for an element that still has the NaN pattern of storage_poison. It is a
-// power of two, because an x87 register keeps more digits of a constant than a double has.
+// The value of storage_load for an element that still has the NaN pattern of storage_poison. It is
+// a power of two, because x87 registers have more digits of a constant than a double.
 #define STORAGE_UNTOUCHED 0x1p1000
 
 // The nearest value of the type, ties to even; overflow becomes infinity.

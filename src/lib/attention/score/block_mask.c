@@ -50,7 +50,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     return cla_views_check(&v);
 }
 
-// The largest group of so many work-items that device and compiled kernel allow, and no launch has shown to be too many.
+// The largest work-group up to this size that the device and the compiled kernel allow, and that no
+// launch has refused.
 static clattn_status find_program(const call *c, program_spec *spec, program **p) {
     const clattn_capabilities *of = &c->context->capabilities;
     int group = BLOCK_GROUP;
