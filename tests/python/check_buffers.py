@@ -388,7 +388,7 @@ with clattn.Context(tuned_rows="flash :") as context:
 
 
 def liars():
-    """Results are right on devices that share the host's memory, and on devices that report it wrongly.
+    """Results are right on devices that share the host's memory, or report it wrongly.
 
     The OpenCL layer imitates these devices."""
     build = os.path.abspath(sys.argv[1])
