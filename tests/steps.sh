@@ -61,7 +61,7 @@ tell_progress() {
         END {
             for (i = 1; i <= all; i++) if (!(names[i] in done)) left += took[names[i]]
             if (sum > 0) expects = sprintf("about %d min more", left * whole / sum / 60 + 0.5)
-            else expects = "the first time takes about 32 min in all, " int(elapsed / 60) " are behind it"
+            else expects = "the first time needs about 30 min in all, " int(elapsed / 60) " are behind it"
             printf "[%d of %d] %s: %s\n", behind + 1, all, now, expects
         }' before="$steps_before" - "$( [ -f "$steps_before" ] && echo "$steps_before" || echo /dev/null)" "${timings:-/dev/null}"
 }
