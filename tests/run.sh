@@ -104,7 +104,6 @@ if [ $all = on ]; then
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "the library of 32 bits" sh tests/package/check_32_bit.sh build
-    later "other real drivers: PoCL 3.0 to 7.1, Mesa's rusticl" sh tests/real_drivers.sh build
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build
     later "recipes: Conan, a wrap, vcpkg, conda, Homebrew" sh tests/package/check_recipes.sh build
@@ -119,6 +118,7 @@ build_targets=
 if [ $all = on ]; then kind=once; else kind=sanitized; fi
 suite "sanitized, host and device" build/sanitized $kind
 if [ $all = on ]; then
+    steps_of "other real drivers: PoCL 3.0 to 7.1, Mesa's rusticl" sh tests/real_drivers.sh build
     steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/lab/check_offline.sh build

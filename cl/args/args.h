@@ -130,8 +130,8 @@ ARGS_SIZE(mod_args, 224);
 typedef struct args_rows {
     args_i64 offset, batch, head, row;
 } args_rows;
-// PAST: an item's first keys are rows of a second pair of views: `rows` of them, or the number in
-// the table's word `word` + b if word is not negative.
+// PAST: an item's first keys are rows of a second pair of views. Their number is `rows`. If `word`
+// is not negative, the number is in the table's word `word` + b.
 typedef struct past_args {
     args_rows k, v;
     args_i32 rows, word;
@@ -142,8 +142,8 @@ typedef struct past_scale_args {
 } past_scale_args;
 ARGS_SIZE(past_scale_args, 64);
 // PAGED: k and v are `pages` pages of page_size rows, a batch stride apart. The block table, a view
-// [B, blocks], has the page of each block. j / page_size is computed as j * multiplier >> shift, in
-// 64 bits, for j < 2^31.
+// [B, blocks], has the page of each block. For j < 2^31, j / page_size is j * multiplier >> shift
+// in 64 bits.
 typedef struct page_args {
     args_i64 offset, batch, column, multiplier;
     args_i32 shift, page_size, pages, unused;

@@ -7,9 +7,9 @@
 // score again. So groups share no sums and need no atomics, for seven matrix products instead of
 // five.
 //
-// ROW_ITEMS work-items share row r: work-item (r, c) has the scores of rows c, c + ROW_ITEMS, ...
-// of the other side's tile, and columns c, c + ROW_ITEMS, ... of the result. Local size: (TILE_Q *
-// ROW_ITEMS, 1, 1).
+// ROW_ITEMS work-items share row r. Work-item (r, c) has the scores of rows c, c + ROW_ITEMS, ...
+// of the other side's tile. It has the same columns of the result. Local size: (TILE_Q * ROW_ITEMS,
+// 1, 1).
 #include "backward/backward.clh"
 
 #if TILE_KV % ROW_ITEMS != 0

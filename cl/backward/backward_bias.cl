@@ -1,5 +1,5 @@
-// backward_bias.cl: dbias = the gradient of the scores that a bias was added to, summed over the
-// axes along which it broadcasts, in the order of items, heads, rows and keys.
+// backward_bias.cl: dbias = the gradient of the scores with a bias. It is summed over the axes
+// along which the bias broadcasts, in the order of items, heads, rows and keys.
 //
 // A work-item owns one element of dbias and computes the scores that it sums, one by one. So each
 // score of the call is computed once. There is no local memory, and any local size works. Global

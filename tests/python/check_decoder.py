@@ -1,7 +1,7 @@
 """tests/examples/smollm2.py, compared with a numpy implementation of the model (whole_llama.py),
 with synthetic weights of the same architecture or with a GGUF file.
 
-   check_decoder.py BUILD [some | MODEL.gguf]     some: fewer types of weights
+   check_decoder.py BUILD [MODEL.gguf]
 """
 import json
 import os
@@ -40,13 +40,13 @@ def compare(weights, options, prompt, count, tolerance, **own):
           f"{errors[2]:.2g} in the steps; the same tokens")
 
 
-def benched(words=None):
+def benched():
     """bench/decoder.py measures such a decoder. With float32 it must choose the reference's tokens.
     """
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
     import decoder
     decoder.plain_weights = lambda path: (weights, options)
-    for word in words or decoder.SYSTEMS["clattn"]:
+    for word in decoder.SYSTEMS["clattn"]:
         model, prompt = decoder.Clattn("", word), [3, 14, 15, 92, 65, 35]
         tokens = [model.begin(prompt)]
         while len(tokens) < 8:
@@ -116,19 +116,18 @@ def smoothed(q, k, v):
           f"channels {both[0]:.2g}; of the log-sum-exp {plain[1]:.2g}, {smooth[1]:.2g}, {both[1]:.2g}")
 
 
-some = sys.argv[2:] == ["some"]
-if len(sys.argv) > 2 and not some:
+if len(sys.argv) > 2:
     loaded = smollm2.read(sys.argv[2])
     compare(*loaded[:2], smollm2.PROMPT, 40, 2e-5)
 else:
     weights, options = made_up()
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-6, projection="native")
-    for word in ("q4_0",) if some else ("q8_0", "q4_0"):
+    for word in ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
     # its own launch appends to it
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")
-    benched(("f32",) if some else None)
+    benched()
     # 4-bit caches, plain and Hadamard-transformed. Without outliers both have about the same
     # rounding error.
     (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verification/case/case_run.h"
+
 static struct harness the_harness;
 static struct place the_place = {.guard = PLACE_GUARD};
 
@@ -102,15 +104,6 @@ bool harness_compiles_right(const clattn_context *context, const char *rows) {
            !is_pocl_4_to_6(clattn_context_capabilities(context)->platform);
 }
 
-// Preparing a call without rows makes the first call on an unknown driver equal to later calls
-// (clattn_context_create).
-static void skip_first_call(clattn_context *context) {
-    clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
-    p.q = p.out = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 4);
-    p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 1, 4);
-    if (!clattn_context_capabilities(context)->driver_known) (void)clattn_attention_prepare(context, &p);
-}
-
 void harness_start(void) {
     clattn_context *context = NULL;
     clattn_context_params params = {.device = choose(), .log = harness_log()};
@@ -127,7 +120,7 @@ void harness_start(void) {
         clattn_context_destroy(context);
         skip("PoCL 4 to 6 compile kernels of tiles and groups right or wrong by chance");
     }
-    skip_first_call(context);
+    case_skip_first_call(context);
     harness_adopt(context);
 }
 
@@ -169,7 +162,7 @@ clattn_context *harness_open_first(clattn_context_params params) {
 
 clattn_context *harness_open(clattn_context_params params) {
     clattn_context *context = harness_open_first(params);
-    skip_first_call(context);
+    case_skip_first_call(context);
     return context;
 }
 

@@ -1,6 +1,6 @@
 // attend.h: the state of one `clattn attend`, on one device or over the ranks of MPI.
-#ifndef CLATTN_TOOL_ATTEND_ATTEND_H
-#define CLATTN_TOOL_ATTEND_ATTEND_H
+#ifndef CLATTN_CLI_ATTEND_ATTEND_H
+#define CLATTN_CLI_ATTEND_ATTEND_H
 #include "cli/ranks/ranks_keys.h"
 #include "cli/devices/several.h"
 

@@ -1,6 +1,6 @@
 // expect.h: the option --expect of attend and layer: compare a result with a stored array.
-#ifndef CLATTN_TOOL_ATTEND_EXPECT_H
-#define CLATTN_TOOL_ATTEND_EXPECT_H
+#ifndef CLATTN_CLI_ATTEND_EXPECT_H
+#define CLATTN_CLI_ATTEND_EXPECT_H
 #include "cli/call_options/tensors.h"
 
 typedef struct expect {

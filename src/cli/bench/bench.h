@@ -1,6 +1,6 @@
 // bench.h: what the bench*.c files share: the parsed request and the results.
-#ifndef CLATTN_TOOL_BENCH_BENCH_H
-#define CLATTN_TOOL_BENCH_BENCH_H
+#ifndef CLATTN_CLI_BENCH_BENCH_H
+#define CLATTN_CLI_BENCH_BENCH_H
 #include "cli/bench/bench_table.h"
 #include "cli/common/progress.h"
 #include "cli/devices/several.h"

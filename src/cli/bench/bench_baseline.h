@@ -1,8 +1,8 @@
 // bench_baseline.h: a baseline for the bench: attention composed of CLBlast's batched products Q
 // K^T and P V with a plain softmax between them. The scores go through memory. float32 only. Used
 // by bench_call.
-#ifndef CLATTN_TOOL_BENCH_BENCH_BASELINE_H
-#define CLATTN_TOOL_BENCH_BENCH_BASELINE_H
+#ifndef CLATTN_CLI_BENCH_BENCH_BASELINE_H
+#define CLATTN_CLI_BENCH_BENCH_BASELINE_H
 #include "verification/case/case.h"
 #include "cli/common/session.h"
 

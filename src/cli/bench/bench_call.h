@@ -1,8 +1,8 @@
 // bench_call.h: the cases of a bench. bench_cases.c makes the list, bench_call.c sets up one case
 // on a device, and bench_measure.c compiles, verifies and times it. These functions print nothing.
 // Used by bench and tune.
-#ifndef CLATTN_TOOL_BENCH_BENCH_CALL_H
-#define CLATTN_TOOL_BENCH_BENCH_CALL_H
+#ifndef CLATTN_CLI_BENCH_BENCH_CALL_H
+#define CLATTN_CLI_BENCH_BENCH_CALL_H
 #include "verification/case/case_check.h"
 #include "verification/device/measure.h"
 #include "verification/limits/limits_share.h"

@@ -1,8 +1,8 @@
 // bench_table.h: rows as text: Markdown, CSV, JSON, JSON lines, SQL. A row is a JSON object whose
 // keys are the contract. Every other format prints the values of that object, so that no format can
 // differ. Used by bench.
-#ifndef CLATTN_TOOL_BENCH_BENCH_TABLE_H
-#define CLATTN_TOOL_BENCH_BENCH_TABLE_H
+#ifndef CLATTN_CLI_BENCH_BENCH_TABLE_H
+#define CLATTN_CLI_BENCH_BENCH_TABLE_H
 #include <jansson.h>
 
 #include "cli/bench/bench_call.h"

@@ -2,8 +2,8 @@
 // options has three steps: parse the command line into texts, load the files, upload to the device.
 // A wrong file is thus reported before a device is opened. Functions return -1, or print one line
 // and return the exit status.
-#ifndef CLATTN_TOOL_CALL_OPTIONS_CALL_OPTIONS_H
-#define CLATTN_TOOL_CALL_OPTIONS_CALL_OPTIONS_H
+#ifndef CLATTN_CLI_CALL_OPTIONS_CALL_OPTIONS_H
+#define CLATTN_CLI_CALL_OPTIONS_CALL_OPTIONS_H
 #include <jansson.h>
 
 #include "cli/call_options/store_options.h"

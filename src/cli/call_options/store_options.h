@@ -1,7 +1,7 @@
 // store_options.h: options for how numbers of files are stored on the device: attend's K and V and
 // layer's matrices, unquantised or quantised to 8 or 4 bits.
-#ifndef CLATTN_TOOL_CALL_OPTIONS_STORE_OPTIONS_H
-#define CLATTN_TOOL_CALL_OPTIONS_STORE_OPTIONS_H
+#ifndef CLATTN_CLI_CALL_OPTIONS_STORE_OPTIONS_H
+#define CLATTN_CLI_CALL_OPTIONS_STORE_OPTIONS_H
 #include "cli/call_options/tensors.h"
 
 // How one tensor is stored. CLATTN_TYPE_F32 keeps the array's own float type.

@@ -1,7 +1,7 @@
 // tensors.h: copy host arrays to the device, allocate outputs and read results back. Used by attend
 // and layer.
-#ifndef CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
-#define CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
+#ifndef CLATTN_CLI_CALL_OPTIONS_TENSORS_H
+#define CLATTN_CLI_CALL_OPTIONS_TENSORS_H
 #include "cli/common/session.h"
 
 #define TENSORS_MAX 64

@@ -1,8 +1,8 @@
 // child.h: start this program again in a process of its own, for work that may crash or hang. The
 // command line is the undocumented `clattn --child KIND ARGUMENT...`; doctor/doctor_child.c has the
 // kinds.
-#ifndef CLATTN_TOOL_CLI_CHILD_H
-#define CLATTN_TOOL_CLI_CHILD_H
+#ifndef CLATTN_CLI_COMMON_CHILD_H
+#define CLATTN_CLI_COMMON_CHILD_H
 #include <stdbool.h>
 
 typedef enum child_end {

@@ -1,7 +1,7 @@
 // commands.h: the table of sub-commands, for main.c and for the outputs made from the option
 // tables.
-#ifndef CLATTN_TOOL_CLI_COMMANDS_H
-#define CLATTN_TOOL_CLI_COMMANDS_H
+#ifndef CLATTN_CLI_COMMON_COMMANDS_H
+#define CLATTN_CLI_COMMON_COMMANDS_H
 #include <stddef.h>
 
 typedef struct tool_command {

@@ -1,7 +1,7 @@
 // compiling.h: the first call of a kernel compiles it, often for seconds. Notify the user, and keep
 // compile time out of reported times.
-#ifndef CLATTN_TOOL_CLI_COMPILING_H
-#define CLATTN_TOOL_CLI_COMPILING_H
+#ifndef CLATTN_CLI_COMMON_COMPILING_H
+#define CLATTN_CLI_COMMON_COMPILING_H
 #include "cli/common/session.h"
 
 // If a terminal is at stderr and compiling_end is not called within one second, print "compiling

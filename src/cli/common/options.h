@@ -1,7 +1,7 @@
 // options.h: hints for unknown options and values, by which options.c explains an error
 // (options_words.c).
-#ifndef CLATTN_TOOL_CLI_OPTIONS_H
-#define CLATTN_TOOL_CLI_OPTIONS_H
+#ifndef CLATTN_CLI_COMMON_OPTIONS_H
+#define CLATTN_CLI_COMMON_OPTIONS_H
 #include "cli/common/tool.h"
 
 // A hint for an unknown option: "did you mean --scale?", or a sentence; NULL: no hint. `given`

@@ -1,8 +1,8 @@
 // progress.h: the progress of a long command: one line on stderr that is overwritten, with the
 // share that is done and the estimated time left. Shown on a terminal only. Used by every command
 // that can run long.
-#ifndef CLATTN_TOOL_CLI_PROGRESS_H
-#define CLATTN_TOOL_CLI_PROGRESS_H
+#ifndef CLATTN_CLI_COMMON_PROGRESS_H
+#define CLATTN_CLI_COMMON_PROGRESS_H
 #include <clattn/clattn.h>
 
 typedef struct progress {

@@ -1,7 +1,7 @@
 // report.h: what a run prints on stdout: one line of text or one JSON object; and a device as a
 // JSON object.
-#ifndef CLATTN_TOOL_CLI_REPORT_H
-#define CLATTN_TOOL_CLI_REPORT_H
+#ifndef CLATTN_CLI_COMMON_REPORT_H
+#define CLATTN_CLI_COMMON_REPORT_H
 #include "cli/attend/expect.h"
 
 // Floating-point operations of attention: 2 (D + Dv) for each visible pair of a query row and a

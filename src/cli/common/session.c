@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verification/case/case_run.h"
 #include "verification/device/choose_device.h"
 #include "verification/device/opencl.h"
 #include "cli/files/file.h"
@@ -229,15 +230,6 @@ static bool survey_first(session *s, const char *folder) {
     return r.finished;
 }
 
-// Commands must use the kernels of later calls, not of the first call on an unknown driver
-// (clattn_context_create). Preparing a call without rows ends that state.
-static void skip_first_call(const session *s) {
-    clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
-    p.q = p.out = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 4);
-    p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 1, 4);
-    if (!s->capabilities->driver_known) (void)clattn_attention_prepare(s->context, &p);
-}
-
 int session_open_device(session *s, const clattn_device *device, const char *rows) {
     char path[4096]; // longer paths disable the cache
     char *kept = NULL;
@@ -258,7 +250,7 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     free(kept);
     if (status != CLATTN_OK) return session_status(s, status);
     s->capabilities = clattn_context_capabilities(s->context);
-    skip_first_call(s);
+    case_skip_first_call(s->context);
     if (linker_is_missing(s->capabilities)) {
         session_close(s);
         return tool_failed("PoCL links each kernel with ld, which is not on PATH: install binutils (apt-get "

@@ -1,6 +1,6 @@
 // session.h: a device ready for use, and the status of calls on it.
-#ifndef CLATTN_TOOL_CLI_SESSION_H
-#define CLATTN_TOOL_CLI_SESSION_H
+#ifndef CLATTN_CLI_COMMON_SESSION_H
+#define CLATTN_CLI_COMMON_SESSION_H
 #include "verification/device/guarded.h"
 #include "cli/common/tool.h"
 

@@ -1,6 +1,6 @@
 // survey.h: run clattn_device_survey in processes of its own (child.h).
-#ifndef CLATTN_TOOL_CLI_SURVEY_H
-#define CLATTN_TOOL_CLI_SURVEY_H
+#ifndef CLATTN_CLI_COMMON_SURVEY_H
+#define CLATTN_CLI_COMMON_SURVEY_H
 #include "cli/common/child.h"
 #include "cli/common/session.h"
 

@@ -1,8 +1,8 @@
 // text.h: make text from outside safe for a terminal, and format error lines. Each of these becomes
 // a question mark: bytes that are not UTF-8; control characters, including U+0080 to U+009F;
 // direction marks; zero-width characters. JSON escapes them instead (JSON_ENSURE_ASCII).
-#ifndef CLATTN_TOOL_CLI_TEXT_H
-#define CLATTN_TOOL_CLI_TEXT_H
+#ifndef CLATTN_CLI_COMMON_TEXT_H
+#define CLATTN_CLI_COMMON_TEXT_H
 // Headers that nearly every file of the program needs.
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // tool.h: what the sub-commands share: exit statuses, error lines, JSON reports, option tables. The
 // program uses only the public header of the library.
-#ifndef CLATTN_TOOL_CLI_TOOL_H
-#define CLATTN_TOOL_CLI_TOOL_H
+#ifndef CLATTN_CLI_COMMON_TOOL_H
+#define CLATTN_CLI_COMMON_TOOL_H
 #include <clattn/clattn.h>
 #include <jansson.h>
 

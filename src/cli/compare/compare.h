@@ -1,7 +1,7 @@
 // compare.h: rows of `clattn bench --save` files, and the ratio of two sets of times. Used by
 // compare, report and bench.
-#ifndef CLATTN_TOOL_COMPARE_COMPARE_H
-#define CLATTN_TOOL_COMPARE_COMPARE_H
+#ifndef CLATTN_CLI_COMPARE_COMPARE_H
+#define CLATTN_CLI_COMPARE_COMPARE_H
 #include <jansson.h>
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 // devices_page.h: the facts that `clattn devices` finds about a device, and the page that it
 // prints.
-#ifndef CLATTN_TOOL_DEVICES_DEVICES_PAGE_H
-#define CLATTN_TOOL_DEVICES_DEVICES_PAGE_H
+#ifndef CLATTN_CLI_DEVICES_DEVICES_PAGE_H
+#define CLATTN_CLI_DEVICES_DEVICES_PAGE_H
 #include "cli/common/session.h"
 
 #define DEVICES_FAMILIES 32

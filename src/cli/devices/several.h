@@ -1,7 +1,7 @@
 // several.h: --devices of attend, bench and verify: one session for each device, and a group of
 // their contexts.
-#ifndef CLATTN_TOOL_DEVICES_SEVERAL_H
-#define CLATTN_TOOL_DEVICES_SEVERAL_H
+#ifndef CLATTN_CLI_DEVICES_SEVERAL_H
+#define CLATTN_CLI_DEVICES_SEVERAL_H
 #include "cli/attend/expect.h"
 
 #define SEVERAL_MOST 16

@@ -11,8 +11,8 @@
 //                      the engines as the probes measured them
 //    survey DEVICE CACHE RESUME MEASURE
 //                      clattn_device_survey; the last two arguments are 0 or 1
-#ifndef CLATTN_TOOL_DOCTOR_DOCTOR_CHILD_H
-#define CLATTN_TOOL_DOCTOR_DOCTOR_CHILD_H
+#ifndef CLATTN_CLI_DOCTOR_DOCTOR_CHILD_H
+#define CLATTN_CLI_DOCTOR_DOCTOR_CHILD_H
 #include "cli/common/tool.h"
 
 // A kernel family and the way to force it: a row of families.def.

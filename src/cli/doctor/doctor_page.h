@@ -1,6 +1,6 @@
 // doctor_page.h: print the report of `clattn doctor` as text of at most 100 columns.
-#ifndef CLATTN_TOOL_DOCTOR_DOCTOR_PAGE_H
-#define CLATTN_TOOL_DOCTOR_DOCTOR_PAGE_H
+#ifndef CLATTN_CLI_DOCTOR_DOCTOR_PAGE_H
+#define CLATTN_CLI_DOCTOR_DOCTOR_PAGE_H
 #include <jansson.h>
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 // doctor_system.h: facts about OpenCL that need no OpenCL call: variables, driver files,
 // permissions of device files.
-#ifndef CLATTN_TOOL_DOCTOR_DOCTOR_SYSTEM_H
-#define CLATTN_TOOL_DOCTOR_DOCTOR_SYSTEM_H
+#ifndef CLATTN_CLI_DOCTOR_DOCTOR_SYSTEM_H
+#define CLATTN_CLI_DOCTOR_DOCTOR_SYSTEM_H
 #include <jansson.h>
 #include <stdbool.h>
 

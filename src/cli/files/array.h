@@ -1,7 +1,7 @@
 // array.h: a tensor in host memory: dense, C order, of a type that the program's files can contain.
 // The file formats read and write arrays, and the sub-commands copy them to and from the device.
-#ifndef CLATTN_TOOL_FILES_ARRAY_H
-#define CLATTN_TOOL_FILES_ARRAY_H
+#ifndef CLATTN_CLI_FILES_ARRAY_H
+#define CLATTN_CLI_FILES_ARRAY_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

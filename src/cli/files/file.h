@@ -1,7 +1,7 @@
 // file.h: whole files: read at an offset, read to the end, or written atomically, so that a reader
 // sees either the old or the new file. Knows no file format.
-#ifndef CLATTN_TOOL_FILES_FILE_H
-#define CLATTN_TOOL_FILES_FILE_H
+#ifndef CLATTN_CLI_FILES_FILE_H
+#define CLATTN_CLI_FILES_FILE_H
 #include "cli/common/text.h"
 
 // The source of a parser's bytes: a regular file or memory.

@@ -1,8 +1,8 @@
 // formats.h: files of tensors. The command line names a tensor as x.npy or FILE.safetensors#TENSOR
 // (load.c); npy.c and safetensors.c are the formats. Readers check the whole header, and its sizes
 // against the file's, before they allocate. On failure outputs are zeroed and `why` has one line.
-#ifndef CLATTN_TOOL_FILES_FORMATS_H
-#define CLATTN_TOOL_FILES_FORMATS_H
+#ifndef CLATTN_CLI_FILES_FORMATS_H
+#define CLATTN_CLI_FILES_FORMATS_H
 #include <jansson.h>
 
 #include "cli/files/array.h"

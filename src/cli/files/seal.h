@@ -1,7 +1,7 @@
 // seal.h: a hash of a JSON object that detects accidental edits. It is no signature: an editor can
 // compute a new hash. bench writes it as "sha256", and readers of bench files check it.
-#ifndef CLATTN_TOOL_FILES_SEAL_H
-#define CLATTN_TOOL_FILES_SEAL_H
+#ifndef CLATTN_CLI_FILES_SEAL_H
+#define CLATTN_CLI_FILES_SEAL_H
 #include <jansson.h>
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 // font.h: letters as dots, for the labels of a PNG. Used by picture_files.c.
-#ifndef CLATTN_TOOL_HEATMAP_FONT_H
-#define CLATTN_TOOL_HEATMAP_FONT_H
+#ifndef CLATTN_CLI_HEATMAP_FONT_H
+#define CLATTN_CLI_HEATMAP_FONT_H
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 // label.h: tokens of a file and their labels. A label is UTF-8 decoded by code points. Tokenizers'
 // space marks become visible, and code points that could steer a terminal or break an XML file are
 // replaced. Used by all back ends.
-#ifndef CLATTN_TOOL_HEATMAP_LABEL_H
-#define CLATTN_TOOL_HEATMAP_LABEL_H
+#ifndef CLATTN_CLI_HEATMAP_LABEL_H
+#define CLATTN_CLI_HEATMAP_LABEL_H
 #include "cli/common/text.h"
 
 // The longest token that is drawn, in code points. A longer one is cut and ends with "..".

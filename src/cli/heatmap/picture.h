@@ -1,8 +1,8 @@
 // picture.h: heatmaps of attention weights. Each head is a panel whose rows are queries and whose
 // columns are keys. All panels share one colour scale by default. Does not read weights or choose
 // heads. Used by heatmap.c.
-#ifndef CLATTN_TOOL_HEATMAP_PICTURE_H
-#define CLATTN_TOOL_HEATMAP_PICTURE_H
+#ifndef CLATTN_CLI_HEATMAP_PICTURE_H
+#define CLATTN_CLI_HEATMAP_PICTURE_H
 #include "cli/heatmap/label.h"
 
 // minus_infinity: some weights are -infinity, as masked scores are (grey). not_finite: some are NaN

@@ -1,7 +1,7 @@
 // kinds.h: the kinds of models whose config.json is supported: their table, and functions that read
 // values by it.
-#ifndef CLATTN_TOOL_LAYER_KINDS_H
-#define CLATTN_TOOL_LAYER_KINDS_H
+#ifndef CLATTN_CLI_LAYER_KINDS_H
+#define CLATTN_CLI_LAYER_KINDS_H
 #include "cli/layer/layer.h"
 
 // Which layers have a window of sliding_window keys.

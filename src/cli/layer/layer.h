@@ -1,7 +1,7 @@
 // layer.h: the request of one `clattn layer`, from options, from a model's folder (model.c) or from
 // a preset.
-#ifndef CLATTN_TOOL_LAYER_LAYER_H
-#define CLATTN_TOOL_LAYER_LAYER_H
+#ifndef CLATTN_CLI_LAYER_LAYER_H
+#define CLATTN_CLI_LAYER_LAYER_H
 #include <jansson.h>
 
 #include "verification/sets/presets.h"

@@ -1,8 +1,8 @@
 // layer_backward.h: the gradients of `clattn layer`, in calling order: check the options and load
 // the file; upload beside forward's tensors; run; write. Without --grad-out each function does
 // nothing. Each returns -1, or prints a line and returns the exit status.
-#ifndef CLATTN_TOOL_LAYER_LAYER_BACKWARD_H
-#define CLATTN_TOOL_LAYER_LAYER_BACKWARD_H
+#ifndef CLATTN_CLI_LAYER_LAYER_BACKWARD_H
+#define CLATTN_CLI_LAYER_LAYER_BACKWARD_H
 #include "cli/layer/layer.h"
 
 option_group layer_gradients_group(layer_gradients *g);

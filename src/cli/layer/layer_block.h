@@ -2,8 +2,8 @@
 // Without --block the list is the layer alone. Calling order: check the options, load the tensors,
 // begin (make the list), prepare, enqueue. Functions that return an int return -1, or print a line
 // and return the exit status.
-#ifndef CLATTN_TOOL_LAYER_LAYER_BLOCK_H
-#define CLATTN_TOOL_LAYER_LAYER_BLOCK_H
+#ifndef CLATTN_CLI_LAYER_LAYER_BLOCK_H
+#define CLATTN_CLI_LAYER_LAYER_BLOCK_H
 #include "cli/layer/layer.h"
 
 int layer_block_check(const layer_run *r);

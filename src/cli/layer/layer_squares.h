@@ -1,8 +1,8 @@
 // layer_squares.h: how many numbers of a quantised matrix share one scale. config.json states it in
 // quantization_config, as transformers and compressed-tensors write it. Otherwise the number of
 // scales decides if it is unambiguous.
-#ifndef CLATTN_TOOL_LAYER_LAYER_SQUARES_H
-#define CLATTN_TOOL_LAYER_LAYER_SQUARES_H
+#ifndef CLATTN_CLI_LAYER_LAYER_SQUARES_H
+#define CLATTN_CLI_LAYER_LAYER_SQUARES_H
 #include "cli/layer/layer_weights.h"
 
 // The part of a matrix that shares one scale, in rows and columns. SQUARE_ALL: every row, or every

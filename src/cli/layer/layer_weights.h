@@ -1,7 +1,7 @@
 // layer_weights.h: load a layer's projections by the names that models use: all heads, or only this
 // rank's.
-#ifndef CLATTN_TOOL_LAYER_LAYER_WEIGHTS_H
-#define CLATTN_TOOL_LAYER_LAYER_WEIGHTS_H
+#ifndef CLATTN_CLI_LAYER_LAYER_WEIGHTS_H
+#define CLATTN_CLI_LAYER_LAYER_WEIGHTS_H
 #include <jansson.h>
 
 #include "cli/call_options/store_options.h"

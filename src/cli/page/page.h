@@ -1,6 +1,6 @@
 // page.h: what the page*.c files share: text escaped for HTML, and the sections of the page.
-#ifndef CLATTN_TOOL_PAGE_PAGE_H
-#define CLATTN_TOOL_PAGE_PAGE_H
+#ifndef CLATTN_CLI_PAGE_PAGE_H
+#define CLATTN_CLI_PAGE_PAGE_H
 #include "cli/common/progress.h"
 #include "cli/common/tool.h"
 

@@ -1,8 +1,8 @@
 // ranks.h: run a command on several MPI processes: assign rows to ranks, load and save only those
 // rows, and run the calls. The plain program has no MPI: its ranks_open executes clattn-mpi, the
 // same program with ranks_mpi.c.
-#ifndef CLATTN_TOOL_RANKS_RANKS_H
-#define CLATTN_TOOL_RANKS_RANKS_H
+#ifndef CLATTN_CLI_RANKS_RANKS_H
+#define CLATTN_CLI_RANKS_RANKS_H
 #include "cli/attend/expect.h"
 #include "cli/files/formats.h"
 #include "cli/call_options/call_options.h"

@@ -1,7 +1,7 @@
 // ranks_keys.h: keys and values of attend --mpi. A rank reads its rows from --k and --v, with rows
 // of --past-k before them or in pages of --block-table. Rows beyond the lengths are not read.
-#ifndef CLATTN_TOOL_RANKS_RANKS_KEYS_H
-#define CLATTN_TOOL_RANKS_RANKS_KEYS_H
+#ifndef CLATTN_CLI_RANKS_RANKS_KEYS_H
+#define CLATTN_CLI_RANKS_RANKS_KEYS_H
 #include "cli/ranks/ranks.h"
 
 typedef struct ranks_keys {

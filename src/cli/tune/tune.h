@@ -1,6 +1,6 @@
 // tune.h: what the files of `clattn tune` share: the run's rows and the gain of a row.
-#ifndef CLATTN_TOOL_TUNE_TUNE_H
-#define CLATTN_TOOL_TUNE_TUNE_H
+#ifndef CLATTN_CLI_TUNE_TUNE_H
+#define CLATTN_CLI_TUNE_TUNE_H
 #include <jansson.h>
 
 #include "verification/case/case.h"

@@ -1,7 +1,7 @@
 // tuned.h: tuned rows for a context: those of --tuned FILE, or those that `clattn tune` kept in the
 // cache folder. Used by session.c and tune.
-#ifndef CLATTN_TOOL_TUNE_TUNED_H
-#define CLATTN_TOOL_TUNE_TUNED_H
+#ifndef CLATTN_CLI_TUNE_TUNED_H
+#define CLATTN_CLI_TUNE_TUNED_H
 #include "cli/common/tool.h"
 
 // The first line of a file of rows: device, driver and version. Rows of another driver or version

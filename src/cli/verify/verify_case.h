@@ -1,7 +1,7 @@
 // verify_case.h: run one case on a session's device with a kernel, and compare with the
 // double-precision reference. Used by verify and tune.
-#ifndef CLATTN_TOOL_VERIFY_VERIFY_CASE_H
-#define CLATTN_TOOL_VERIFY_VERIFY_CASE_H
+#ifndef CLATTN_CLI_VERIFY_VERIFY_CASE_H
+#define CLATTN_CLI_VERIFY_VERIFY_CASE_H
 #include "verification/case/case.h"
 #include "cli/devices/several.h"
 

@@ -299,3 +299,12 @@ void cla_identity_add(sha256_state *h, const clattn_capabilities *device, const 
         cla_sha256_add(h, parts[i], strlen(parts[i]) + 1);
     cla_sha256_add(h, &width, sizeof width);
 }
+
+void cla_identity_key(const clattn_capabilities *device, const char *cpu, const void *what, size_t bytes,
+                      uint8_t key[CACHE_KEY_BYTES]) {
+    sha256_state h;
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, what, bytes);
+    cla_identity_add(&h, device, cpu, CLATTN_VERSION_STRING);
+    cla_sha256_end(&h, key);
+}

@@ -91,4 +91,7 @@ void cla_cache_close(cache *c);
  * The device's vector width is included, because plans depend on it. */
 void cla_identity_add(sha256_state *h, const clattn_capabilities *device, const char *cpu,
                       const char *library);
+// The key of an entry about a device and driver, not about a kernel; `what` distinguishes entries.
+void cla_identity_key(const clattn_capabilities *device, const char *cpu, const void *what, size_t bytes,
+                      uint8_t key[CACHE_KEY_BYTES]);
 #endif

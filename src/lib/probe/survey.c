@@ -13,11 +13,7 @@ typedef struct kept_survey {
 
 static void survey_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     static const char what[] = "survey of assembly";
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, what, sizeof what);
-    cla_identity_add(&h, &c->capabilities, c->cpu_model, CLATTN_VERSION_STRING);
-    cla_sha256_end(&h, key);
+    cla_identity_key(&c->capabilities, c->cpu_model, what, sizeof what, key);
 }
 
 void cla_survey_read(clattn_context *c) {

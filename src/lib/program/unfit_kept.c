@@ -14,11 +14,7 @@
 #define FIELDS 8
 
 static void kept_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, FIRST_LINE, sizeof FIRST_LINE);
-    cla_identity_add(&h, &c->capabilities, c->cpu_model, CLATTN_VERSION_STRING);
-    cla_sha256_end(&h, key);
+    cla_identity_key(&c->capabilities, c->cpu_model, FIRST_LINE, sizeof FIRST_LINE, key);
 }
 
 static uint64_t source_hash(enum kernel_id id) {

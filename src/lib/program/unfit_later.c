@@ -40,11 +40,7 @@ bool cla_unfit_plans_changed(const clattn_context *c) {
 
 static void first_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     static const char what[] = "a call ran on this driver";
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, what, sizeof what);
-    cla_identity_add(&h, &c->capabilities, c->cpu_model, CLATTN_VERSION_STRING);
-    cla_sha256_end(&h, key);
+    cla_identity_key(&c->capabilities, c->cpu_model, what, sizeof what, key);
 }
 
 void cla_unfit_begin_first(clattn_context *c) {

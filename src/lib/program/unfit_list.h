@@ -1,4 +1,4 @@
-// unfit_list.h: the internals of unfit.h, for unfit.c and unfit_kept.c.
+// unfit_list.h: the internals of unfit.h, for the other unfit_*.c.
 #ifndef CLATTN_PROGRAM_UNFIT_LIST_H
 #define CLATTN_PROGRAM_UNFIT_LIST_H
 #include "program/unfit.h"

@@ -74,8 +74,8 @@
 //
 // A minus sign is written m: windowm1:3, offsetm9, scale1em05. Example:
 // attend-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-softcap30-sinks
-#ifndef CLATTN_EVIDENCE_CASE_CASE_H
-#define CLATTN_EVIDENCE_CASE_CASE_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_H
+#define CLATTN_VERIFICATION_CASE_CASE_H
 
 #include "verification/device/guarded.h"
 

@@ -1,7 +1,7 @@
 // case_backward.h: the gradients of an attention case on the device. Binding runs the forward call,
 // which computes out and lse. case_gradients.h has the verdict.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_BACKWARD_H
-#define CLATTN_EVIDENCE_CASE_CASE_BACKWARD_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_BACKWARD_H
+#define CLATTN_VERIFICATION_CASE_CASE_BACKWARD_H
 
 #include "verification/case/case_run.h"
 

@@ -1,8 +1,8 @@
 // case_check.h: verify the result of a case. The reference is in double precision: whole if that is
 // quick, otherwise of sampled rows. The error budget is in budget.h. Used by the suites, verify,
 // bench and tune.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_CHECK_H
-#define CLATTN_EVIDENCE_CASE_CASE_CHECK_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_CHECK_H
+#define CLATTN_VERIFICATION_CASE_CASE_CHECK_H
 
 #include "verification/case/case_run.h"
 #include "verification/reference/reference.h"

@@ -1,7 +1,7 @@
 // case_data.h: the inputs of a case in host memory, generated from its seed, and the list of its
 // tensors. case_run.h has the device, and case_shape.h the sizes.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_DATA_H
-#define CLATTN_EVIDENCE_CASE_CASE_DATA_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_DATA_H
+#define CLATTN_VERIFICATION_CASE_CASE_DATA_H
 
 #include "verification/case/case.h"
 #include "verification/reference/random.h"

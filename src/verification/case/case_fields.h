@@ -1,7 +1,7 @@
 // case_fields.h: the grammar of a case's name as a table: each token, its field in struct
 // test_case, and its default. A new option of a case is one row. Used by case_name.c alone.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_FIELDS_H
-#define CLATTN_EVIDENCE_CASE_CASE_FIELDS_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_FIELDS_H
+#define CLATTN_VERIFICATION_CASE_CASE_FIELDS_H
 
 #include "verification/case/case.h"
 

@@ -1,6 +1,6 @@
 // case_gradients.h: verify the gradients of a case. Used by case_check.h.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_GRADIENTS_H
-#define CLATTN_EVIDENCE_CASE_CASE_GRADIENTS_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_GRADIENTS_H
+#define CLATTN_VERIFICATION_CASE_CASE_GRADIENTS_H
 
 #include "verification/case/case_run.h"
 

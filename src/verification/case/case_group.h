@@ -7,8 +7,8 @@
 //    status = case_group_run(group, &host, deal, shares, &report, done);
 //    case_group_close(&host, queue, true);
 //    struct case_result got = case_collect(&arrays, queue, NULL);
-#ifndef CLATTN_EVIDENCE_CASE_CASE_GROUP_H
-#define CLATTN_EVIDENCE_CASE_CASE_GROUP_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_GROUP_H
+#define CLATTN_VERIFICATION_CASE_CASE_GROUP_H
 
 #include "verification/case/case_run.h"
 

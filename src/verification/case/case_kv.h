@@ -2,8 +2,8 @@
 // tensors, in past and new rows, or in pages. Appended rows are passed as k_new and v_new, with NaN
 // in their place in the caches. The reference uses the whole keys, so every case with such a token
 // verifies the storage as well.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_KV_H
-#define CLATTN_EVIDENCE_CASE_CASE_KV_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_KV_H
+#define CLATTN_VERIFICATION_CASE_CASE_KV_H
 
 #include "verification/case/case_run.h"
 

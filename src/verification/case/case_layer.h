@@ -5,8 +5,8 @@
 // (case_append_count). The others are in the cache, computed from y by clattn_layer_kv_enqueue.
 // Without a width of y, the new rows come from x, and y has the same rows there. The reference is a
 // layer whose keys are all computed from y.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_LAYER_H
-#define CLATTN_EVIDENCE_CASE_CASE_LAYER_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_LAYER_H
+#define CLATTN_VERIFICATION_CASE_CASE_LAYER_H
 
 #include "verification/case/case_run.h"
 #include "verification/reference/reference.h"

@@ -1,8 +1,8 @@
 // case_mods.h: replace the options of a case by score_mod and mask_mod where these can express
 // them: ALiBi, bias, softcap, boolean mask, causality, window and key lengths. The reference uses
 // the options, so every such case also verifies the expressions.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_MODS_H
-#define CLATTN_EVIDENCE_CASE_CASE_MODS_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_MODS_H
+#define CLATTN_VERIFICATION_CASE_CASE_MODS_H
 
 #include "verification/case/case_run.h"
 

@@ -1,7 +1,7 @@
 // case_positions.h: explicit RoPE positions of a case, generated from its seed: of rows, and of
 // keys if they have their own. A case with sections has three axes of positions.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_POSITIONS_H
-#define CLATTN_EVIDENCE_CASE_CASE_POSITIONS_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_POSITIONS_H
+#define CLATTN_VERIFICATION_CASE_CASE_POSITIONS_H
 
 #include "verification/case/case_run.h"
 

@@ -1,7 +1,7 @@
 // case_problem.h: convert a case to the reference's problem, and select the storage types for its
 // error budget.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_PROBLEM_H
-#define CLATTN_EVIDENCE_CASE_CASE_PROBLEM_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_PROBLEM_H
+#define CLATTN_VERIFICATION_CASE_CASE_PROBLEM_H
 
 #include "verification/case/case_data.h"
 #include "verification/reference/reference.h"

@@ -1,7 +1,7 @@
 // case_ragged.h: pack the batch items of a case into a ragged batch: each item has its length, and
 // unused rows are NaN. The reference is the result of the dense batch.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_RAGGED_H
-#define CLATTN_EVIDENCE_CASE_CASE_RAGGED_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_RAGGED_H
+#define CLATTN_VERIFICATION_CASE_CASE_RAGGED_H
 
 #include "verification/case/case_run.h"
 

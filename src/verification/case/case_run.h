@@ -6,8 +6,8 @@
 //    status = case_enqueue(place->context, queue, &arrays, &event);
 //    struct case_result got = case_collect(&arrays, queue);
 //    case_unbind(&arrays);
-#ifndef CLATTN_EVIDENCE_CASE_CASE_RUN_H
-#define CLATTN_EVIDENCE_CASE_CASE_RUN_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_RUN_H
+#define CLATTN_VERIFICATION_CASE_CASE_RUN_H
 
 #include "verification/case/case_problem.h"
 #include "verification/case/case_shape.h"
@@ -76,4 +76,7 @@ struct case_result case_collect(const struct case_arrays *arrays, cl_command_que
 struct case_result case_execute(const struct case_data *data, struct place *place);
 void case_result_free(struct case_result *result);
 
+// Make the first call of a context on an unknown driver use the kernels of later calls
+// (clattn_context_create), by preparing a call without rows.
+void case_skip_first_call(clattn_context *context);
 #endif

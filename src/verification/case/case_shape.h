@@ -1,7 +1,7 @@
 // case_shape.h: all sizes of a case: of tensors, of an item's rows and keys, and the place of a
 // key's row. Nothing here allocates or binds.
-#ifndef CLATTN_EVIDENCE_CASE_CASE_SHAPE_H
-#define CLATTN_EVIDENCE_CASE_CASE_SHAPE_H
+#ifndef CLATTN_VERIFICATION_CASE_CASE_SHAPE_H
+#define CLATTN_VERIFICATION_CASE_CASE_SHAPE_H
 
 #include "verification/case/case_data.h"
 

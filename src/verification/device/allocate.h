@@ -1,7 +1,7 @@
 // allocate.h: memory for the verification code. Sizes come from the program's own cases. If memory
 // is short, or a case of a built-in list is wrong, the program prints a line and exits.
-#ifndef CLATTN_EVIDENCE_DEVICE_ALLOCATE_H
-#define CLATTN_EVIDENCE_DEVICE_ALLOCATE_H
+#ifndef CLATTN_VERIFICATION_DEVICE_ALLOCATE_H
+#define CLATTN_VERIFICATION_DEVICE_ALLOCATE_H
 
 #include <stddef.h>
 

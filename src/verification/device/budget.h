@@ -1,6 +1,6 @@
 // budget.h: the error budget that decides if a result is accurate enough.
-#ifndef CLATTN_EVIDENCE_DEVICE_BUDGET_H
-#define CLATTN_EVIDENCE_DEVICE_BUDGET_H
+#ifndef CLATTN_VERIFICATION_DEVICE_BUDGET_H
+#define CLATTN_VERIFICATION_DEVICE_BUDGET_H
 
 #include <clattn/clattn.h>
 

@@ -1,7 +1,7 @@
 // choose_device.h: select the OpenCL device that a --device option means. Used by session.c and by
 // the library that Python benchmarks load (bench/peer_shim.c).
-#ifndef CLATTN_EVIDENCE_DEVICE_CHOOSE_DEVICE_H
-#define CLATTN_EVIDENCE_DEVICE_CHOOSE_DEVICE_H
+#ifndef CLATTN_VERIFICATION_DEVICE_CHOOSE_DEVICE_H
+#define CLATTN_VERIFICATION_DEVICE_CHOOSE_DEVICE_H
 #include <clattn/clattn.h>
 
 // Select one of `count` devices. `spec` is an index, "gpu", "cpu", a device's name, or part of a

@@ -1,7 +1,7 @@
 // guarded.h: tensors in buffers with guard zones: NaN around inputs, a byte pattern around outputs,
 // and NaN in outputs until they are written.
-#ifndef CLATTN_EVIDENCE_DEVICE_GUARDED_H
-#define CLATTN_EVIDENCE_DEVICE_GUARDED_H
+#ifndef CLATTN_VERIFICATION_DEVICE_GUARDED_H
+#define CLATTN_VERIFICATION_DEVICE_GUARDED_H
 
 #include <clattn/clattn.h>
 

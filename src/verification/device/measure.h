@@ -1,6 +1,6 @@
 // measure.h: the timer: repeat a call until a time limit. Used by bench, tune and the limits.
-#ifndef CLATTN_EVIDENCE_DEVICE_MEASURE_H
-#define CLATTN_EVIDENCE_DEVICE_MEASURE_H
+#ifndef CLATTN_VERIFICATION_DEVICE_MEASURE_H
+#define CLATTN_VERIFICATION_DEVICE_MEASURE_H
 
 #include "verification/device/guarded.h"
 

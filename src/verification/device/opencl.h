@@ -2,8 +2,8 @@
 // library found. The program is therefore not linked with OpenCL and can report that OpenCL is
 // absent. Source files include this header; verification headers do not, because tests define
 // functions with these names.
-#ifndef CLATTN_EVIDENCE_DEVICE_OPENCL_H
-#define CLATTN_EVIDENCE_DEVICE_OPENCL_H
+#ifndef CLATTN_VERIFICATION_DEVICE_OPENCL_H
+#define CLATTN_VERIFICATION_DEVICE_OPENCL_H
 #include <clattn/clattn.h>
 
 typedef struct evidence_opencl_calls {

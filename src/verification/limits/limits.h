@@ -4,8 +4,8 @@
 //    reading from each cache and from memory
 // The rates of other matrix instructions come from clattn_context_engines. Used by bench and by the
 // library that Python benchmarks load.
-#ifndef CLATTN_EVIDENCE_LIMITS_LIMITS_H
-#define CLATTN_EVIDENCE_LIMITS_LIMITS_H
+#ifndef CLATTN_VERIFICATION_LIMITS_LIMITS_H
+#define CLATTN_VERIFICATION_LIMITS_LIMITS_H
 
 #include "verification/device/guarded.h"
 

@@ -1,8 +1,8 @@
 // limits_share.h: interpret measured limits: the limit that bounds a case and the share of it that
 // the case reaches, and limits that contradict each other. Pure functions of rates. Used by bench
 // and limits.c.
-#ifndef CLATTN_EVIDENCE_LIMITS_LIMITS_SHARE_H
-#define CLATTN_EVIDENCE_LIMITS_LIMITS_SHARE_H
+#ifndef CLATTN_VERIFICATION_LIMITS_LIMITS_SHARE_H
+#define CLATTN_VERIFICATION_LIMITS_LIMITS_SHARE_H
 
 #include "verification/limits/limits.h"
 

@@ -1,7 +1,7 @@
 // model.h: the cost of a case by the formulas that reports state: operations, and bytes that must
 // move at least once. Used by bench and reports.
-#ifndef CLATTN_EVIDENCE_LIMITS_MODEL_H
-#define CLATTN_EVIDENCE_LIMITS_MODEL_H
+#ifndef CLATTN_VERIFICATION_LIMITS_MODEL_H
+#define CLATTN_VERIFICATION_LIMITS_MODEL_H
 
 #include "verification/case/case.h"
 

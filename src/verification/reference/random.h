@@ -2,8 +2,8 @@
 // seeds mean equal numbers everywhere. Philox 4x32-10 generates the dropout mask of the public
 // header; it is written from its paper, independently of the kernels. Used by the reference and by
 // suites that compare masks bit by bit.
-#ifndef CLATTN_EVIDENCE_REFERENCE_RANDOM_H
-#define CLATTN_EVIDENCE_REFERENCE_RANDOM_H
+#ifndef CLATTN_VERIFICATION_REFERENCE_RANDOM_H
+#define CLATTN_VERIFICATION_REFERENCE_RANDOM_H
 
 #include <stdbool.h>
 #include <stdint.h>

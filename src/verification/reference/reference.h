@@ -4,8 +4,8 @@
 // With `plain` set to a 16-bit type, the same loops round where an unfused computation in that type
 // rounds: RoPE'd q and k, probabilities, projections and output. This is the `plain` of the error
 // budget.
-#ifndef CLATTN_EVIDENCE_REFERENCE_REFERENCE_H
-#define CLATTN_EVIDENCE_REFERENCE_REFERENCE_H
+#ifndef CLATTN_VERIFICATION_REFERENCE_REFERENCE_H
+#define CLATTN_VERIFICATION_REFERENCE_REFERENCE_H
 
 #include <clattn/clattn.h>
 

@@ -1,8 +1,8 @@
 // reference_backward.h: the gradients of an attention call in double precision with plain loops, by
 // the formulas of clattn/backward.h. Supports every option with a gradient; expressions are
 // replaced by equal options. Used by the verdict of cases and by suites.
-#ifndef CLATTN_EVIDENCE_REFERENCE_REFERENCE_BACKWARD_H
-#define CLATTN_EVIDENCE_REFERENCE_REFERENCE_BACKWARD_H
+#ifndef CLATTN_VERIFICATION_REFERENCE_REFERENCE_BACKWARD_H
+#define CLATTN_VERIFICATION_REFERENCE_REFERENCE_BACKWARD_H
 
 #include "verification/reference/reference.h"
 

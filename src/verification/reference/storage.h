@@ -1,7 +1,7 @@
 // storage.h: the storage types in host memory: rounding, loading and storing. Used by the
 // reference, the buffers and the suites.
-#ifndef CLATTN_EVIDENCE_REFERENCE_STORAGE_H
-#define CLATTN_EVIDENCE_REFERENCE_STORAGE_H
+#ifndef CLATTN_VERIFICATION_REFERENCE_STORAGE_H
+#define CLATTN_VERIFICATION_REFERENCE_STORAGE_H
 
 #include <clattn/clattn.h>
 

@@ -2,8 +2,8 @@
 // FlashAttention's (tests/test_flash_attn.py), FlashInfer's (sliding windows and capped logits) and
 // ggml's (test-backend-ops, FLASH_ATTN_EXT). Their tests of page lists, training and other storage
 // are not included. Run by test_grids.c.
-#ifndef CLATTN_EVIDENCE_SETS_GRIDS_H
-#define CLATTN_EVIDENCE_SETS_GRIDS_H
+#ifndef CLATTN_VERIFICATION_SETS_GRIDS_H
+#define CLATTN_VERIFICATION_SETS_GRIDS_H
 
 #include "verification/case/case.h"
 

@@ -1,8 +1,8 @@
 // hard_cases.h: cases that expose faults of a device or a kernel: every option alone, dangerous
 // pairs, sizes at the edges, hostile numbers. The commands verify and tune and the device suite run
 // them with every kernel. Each case is a name (case.h) with a short alias.
-#ifndef CLATTN_EVIDENCE_SETS_HARD_CASES_H
-#define CLATTN_EVIDENCE_SETS_HARD_CASES_H
+#ifndef CLATTN_VERIFICATION_SETS_HARD_CASES_H
+#define CLATTN_VERIFICATION_SETS_HARD_CASES_H
 
 #include "verification/case/case.h"
 

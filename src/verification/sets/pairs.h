@@ -13,8 +13,8 @@
 //
 // Values that are compiled into a kernel change less often than others. `configurations` counts
 // their combinations, which is about the number of kernels.
-#ifndef CLATTN_EVIDENCE_SETS_PAIRS_H
-#define CLATTN_EVIDENCE_SETS_PAIRS_H
+#ifndef CLATTN_VERIFICATION_SETS_PAIRS_H
+#define CLATTN_VERIFICATION_SETS_PAIRS_H
 
 #include "verification/case/case.h"
 

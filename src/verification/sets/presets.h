@@ -1,7 +1,7 @@
 // presets.h: attention parameters of published models by name: everything a program needs besides
 // weights and inputs. presets.def is the table.
-#ifndef CLATTN_EVIDENCE_SETS_PRESETS_H
-#define CLATTN_EVIDENCE_SETS_PRESETS_H
+#ifndef CLATTN_VERIFICATION_SETS_PRESETS_H
+#define CLATTN_VERIFICATION_SETS_PRESETS_H
 
 #include "verification/case/case.h"
 

@@ -5,8 +5,8 @@
 // Numbers are parsed strictly: the whole text must be one number, and nothing is rounded to another
 // meaning. Errors are: a leading space, a plus sign, hexadecimal, infinity, NaN, a number out of
 // range, and a nonzero number that would become 0.
-#ifndef CLATTN_EVIDENCE_WORDS_WORDS_H
-#define CLATTN_EVIDENCE_WORDS_WORDS_H
+#ifndef CLATTN_VERIFICATION_WORDS_WORDS_H
+#define CLATTN_VERIFICATION_WORDS_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
