@@ -118,7 +118,8 @@ static void attend(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// The same by separate calls: q before attention, and the written rows of the result after it.
+// Compute the same attention by separate calls: transform q before attention, and the written rows
+// of the result after it.
 static void attend_between(clattn_attention_params p, clattn_tensor turned, clattn_tensor out) {
     multiply_rows(p.q, turned, p.kv.k_rotation);
     const int32_t back = p.kv.v_rotation;

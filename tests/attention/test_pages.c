@@ -1,8 +1,8 @@
 // test_pages.c: random cases of real sizes. Every buffer (inputs, outputs, workspace) ends or
-// begins at an inaccessible page, so an element too far ends the program with the case's name.
-// Every path and type must occur. Then one small case of each remaining option, and the calls of
-// small_calls.h. A shortened run has half of the random cases. Devices that do not work in host
-// memory are skipped.
+// begins at an inaccessible page, so an access one element too far ends the program, which prints
+// the case's name. Every path and type must occur. Small cases of the remaining options and the
+// calls of small_calls.h follow. A shortened run has half of the random cases. Devices that do not
+// work in host memory are skipped.
 #include "support/case_assert.h"
 #include "support/pages.h"
 #include "support/random_case.h"
@@ -337,7 +337,8 @@ int main(void) {
     harness_add(suite, "after them", seen);
     TCase *used = harness_add(suite, "pasts", (const TTest *const[]){NULL});
     harness_add_loop(used, pasts_at_both_ends, (int)(sizeof pasts / sizeof pasts[0]));
-    // With a tuned row their kernels need a minute to compile: then CK_RUN_CASE must name them.
+    // With a tuned row these cases need a minute to compile. They then run only if CK_RUN_CASE
+    // names them.
     const char *rows = getenv("CLATTN_TEST_ROWS");
     if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);
     TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});

@@ -56,7 +56,9 @@ int main(void) {
     clReleaseEvent(written), clReleaseEvent(attended), clReleaseEvent(read);
     clReleaseMemObject(in), clReleaseMemObject(out);
     clFinish(queue);
-    clattn_context_destroy(clattn); /* before its cl_context is released, and after its commands */
+    /* clattn's context must be destroyed after its commands have ended, and before its cl_context
+     * is released */
+    clattn_context_destroy(clattn);
     clReleaseCommandQueue(queue), clReleaseContext(context);
     return most < 1e-6 ? 0 : 1;
 }

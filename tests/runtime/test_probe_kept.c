@@ -237,7 +237,7 @@ START_TEST(marks_of_ended_processes) {
     ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false));
     ck_assert(begins(NULL, key, false));
     cla_cache_close(c);
-    snprintf(command, sizeof command, "rmdir %s", folder); // nothing is left in it
+    snprintf(command, sizeof command, "rmdir %s", folder); // succeeds only if the folder is empty
     ck_assert_int_eq(system(command), 0);
 }
 END_TEST
