@@ -101,7 +101,7 @@ static size_t listed(clattn_context *c) {
     return count;
 }
 
-// A use, the kernel that is held, and a word of the plan's or nothing.
+// A call, the kernel whose build is held, and the tuned row that selects this kernel (NULL: none).
 static const struct way {
     const char *name, *kernel, *rows;
 } ways[] = {

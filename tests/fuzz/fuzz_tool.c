@@ -10,7 +10,7 @@
 #include "cli/common/session.h"
 
 extern volatile unsigned fuzz_written; /* keeps the compiler from removing the sum */
-/* main of src/cli/main.c, renamed by -D; it does not close stdout */
+/* main of main.c, renamed by -D; it does not close stdout */
 int clattn_main(int argc, char **argv);
 int __wrap_session_open(session *s, const common_options *o);
 int __wrap_session_open_rows(session *s, const common_options *o, const char *rows);

@@ -1,6 +1,6 @@
 // test_codes.c: every finite code of float8, and subnormal float16 numbers of either sign, are
-// loaded exactly. Each number is the value of a key that has the whole weight, so it is also the
-// result. check_drivers.sh also runs the suite on a driver that flushes subnormal numbers
+// loaded exactly. Each number is the value of a key that has the whole weight. So the result is
+// this number. check_drivers.sh also runs the suite on a driver that flushes subnormal numbers
 // (cl_layer/drivers/mali.driver).
 #include <math.h>
 #include <stdio.h>

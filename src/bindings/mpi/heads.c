@@ -10,7 +10,7 @@
 // [B, heads / P, N, width], on device and host.
 enum {
     TURN_Q,
-    TURN_K, // from here on in the order of PIECE_K
+    TURN_K, // from here on the order is that of PIECE_K
     TURN_V,
     TURN_K_SCALE,
     TURN_V_SCALE,

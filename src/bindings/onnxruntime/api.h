@@ -112,7 +112,7 @@ typedef struct OrtApi {
     OrtStatus *(*ShapeInferContext_SetOutputTypeShape)(const OrtShapeInferContext *context, size_t index,
                                                        const OrtTensorTypeAndShapeInfo *info);
     OrtStatus *(*SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo *info, const char *names[], size_t count);
-    // The entries after the next one need version 24. Only the provider uses them.
+    // The entries after ReadOpAttr need version 24. Only the provider uses them.
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int type, void *value, size_t most, size_t *bytes);
     ort_unused *unused273[17];
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *value, const OrtTypeInfo **type);

@@ -8,7 +8,7 @@
 #include "verification/limits/limits.h"
 
 #define LEFT 14
-#define MEASURE_MS 300.0 // of each measurement
+#define MEASURE_MS 300.0 // time limit of each measurement
 
 static bool enqueue(void *user, cl_event *event) {
     return limit_enqueue(user, event);

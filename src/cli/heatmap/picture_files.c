@@ -83,7 +83,7 @@ bool picture_svg(const picture *p, const char *path, reason why) {
 typedef struct raster {
     unsigned char *pixels;
     int width, height;
-    glyphs *fonts; // for code points outside the bitmap font; NULL: none
+    glyphs *fonts; // fonts for code points outside the bitmap font; NULL: none
 } raster;
 
 // The place of a glyph's dots on the raster.

@@ -8,7 +8,7 @@
 enum field_kind {
     FIELD_SIZE,    // key and a number; always present
     FIELD_INT64,   // key and a number; default 0, or the field at `like`
-    FIELD_PLACE,   // the same; may be negative
+    FIELD_PLACE,   // as FIELD_INT64; the number may be negative
     FIELD_INT32,   // key and a number; default 0
     FIELD_FLOAT,   // the same
     FIELD_DOUBLE,  // the same
