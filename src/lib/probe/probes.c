@@ -162,7 +162,7 @@ SUBGROUPS_OF(16)
 SUBGROUPS_OF(32)
 SUBGROUPS_OF(64)
 static double subgroup_flops(const knobs *k) {
-    return (double)k->subgroup; // the sums of one sub-group
+    return (double)k->subgroup; // one sum over a sub-group
 }
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \

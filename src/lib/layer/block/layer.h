@@ -20,7 +20,7 @@ typedef struct layer {
     bool straight;    // the projections write them to the caches directly
     bool ragged;      // packed sequences
     bool gated;       // there is a gate
-    clattn_type type; // of q, k and v in the workspace, if native
+    clattn_type type; // type of q, k and v in the workspace, if native
     int64_t head_dim, head_dim_v, n_kv;
     clattn_tensor y; // what keys and values are made from: the caller's y, or x
     bool turns;      // the projections of q and k, or their norms, apply RoPE
@@ -29,7 +29,7 @@ typedef struct layer {
     uint64_t workspace_bytes, scratch;
     norm_options norm;
     // The fields above start as zero.
-    linear of[PROJECTIONS]; // of[PROJECT_OUT].x is the heads' result
+    linear of[PROJECTIONS]; // the input x of of[PROJECT_OUT] is the heads' result
     head_norm q_norm, k_norm;
     call call;                  // the checked attention call on parts of the workspace
     clattn_layer_params params; // a copy; only the attention call reads host arrays
