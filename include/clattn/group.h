@@ -77,8 +77,10 @@ typedef struct clattn_group_attention_params {
 
 /* The work of one member. */
 typedef struct clattn_group_share {
-    double share;                 /* the member's part of the call's work, 0 to 1; in a plan: expected */
-    double gflops;                /* its rate in this call; 0: no work, or the driver records no times */
+    /* the member's part of the call's work, 0 to 1; in a plan the expected part */
+    double share;
+    /* its rate in this call; 0: no work, or the driver records no times */
+    double gflops;
     uint64_t time_ns;             /* from its first copy to its last, by the device's clock */
     uint64_t bytes_in, bytes_out; /* copied to and from the device */
     uint64_t device_bytes;        /* most bytes of buffers and workspace at once */
