@@ -362,8 +362,8 @@ ARGS_SIZE(convert_args, 104);
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
 
-// Private memory of a work-item of decode_rows.cl, if values are not a part of the keys: queries and
-// output of the rows, a tile of scores and options, and a tile of keys and values.
+// Private memory of a work-item of decode_rows.cl, if values are not a part of the keys. It has
+// queries and output of the rows, a tile of scores and options, and a tile of keys and values.
 #define ROWS_PRIVATE_BYTES(rows, tile_kv, d, dv)                                                             \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
 

@@ -137,7 +137,7 @@ typedef struct clattn_mpi_report {
     clattn_mpi_plan plan;
     double seconds;         /* from the end of the first exchanges to the outputs */
     double compute_seconds; /* while the device computed */
-    /* while pieces travelled: host copies, MPI, and waiting for other ranks */
+    /* time in which pieces were sent: host copies, MPI, and waiting for other ranks */
     double transfer_seconds;
     double exposed_seconds; /* the part of transfer_seconds in which the device was idle */
     uint64_t sent_bytes, received_bytes;

@@ -51,7 +51,7 @@ typedef struct clattn_rope {
     double low_factor, high_factor; /* LLAMA3; 0: 1 and 4 */
     double beta_fast, beta_slow;    /* YARN; 0: 32 and 1 */
     double attention_factor;        /* YARN, 0: 0.1 ln(factor) + 1; PAIRS, 0: 1 */
-    /* YARN: the ends of the ramp are not rounded to pairs [gpt-oss] */
+    /* YARN: the ramp may begin and end between two pairs [gpt-oss] */
     bool untruncated;
 
     /* Optional, i32 [B or 1, N], packed [1, T], any int32: positions of query rows and keys for

@@ -17,8 +17,8 @@ enum pointers_kind {
 const char *pointers_name(enum pointers_kind kind);
 bool pointers_have(enum pointers_kind kind);
 
-// Choose the kind of memory of the next two functions, which are callbacks of a place without
-// further arguments.
+// Choose the kind of memory that the next two functions allocate and release. Both are callbacks of
+// struct place, which passes no kind.
 void pointers_choose(enum pointers_kind kind);
 void *pointers_memory(size_t bytes);
 void pointers_release(void *memory);

@@ -24,7 +24,7 @@ typedef struct trial {
     cl_kernel kernel;
     cl_command_queue queue;
     cl_mem in, out;
-    bool answered; // the compiler rejected the kernel, or the kernel ran
+    bool answered; // true: the kernel ran, or the compiler rejected it
     bool right;
     bool died;     // ended an earlier process, so it does not run
     bool borrows;  // `out` is the buffer of another trial
