@@ -130,8 +130,8 @@ TILES_INLINE bool tile_sees_nothing(const score_call *c, int b, int h, int i0, i
     return holds == ARGS_BLOCK_EMPTY;
 }
 
-// The bias of a key, and rows from which boolean mask or mask_mod hide it. Rows past the end repeat
-// the last one.
+// The bias of a key, and the rows from which the boolean mask or mask_mod hides this key. Rows past
+// the last row are copies of it.
 TILES_INLINE VEC rows_bias(const score_call *c, const score_rows *r, int j) {
 #if SCORE_OPS & ARGS_BIAS
     __global const ELEMENT(TYPE_BIAS) *bias = c->bias + view_at(&c->args->bias, r->b, r->h, 0, j);

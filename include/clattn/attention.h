@@ -344,7 +344,7 @@ CLATTN_API clattn_status clattn_dropout_mask_enqueue(clattn_context *context, cl
 typedef struct clattn_merge_params {
     /* [B, H, Nq, Dv], f32, f16 or bf16; f32 [B, H, Nq]; read and written */
     clattn_tensor out_a, lse_a;
-    clattn_tensor out_b, lse_b; /* the same types and shapes, read */
+    clattn_tensor out_b, lse_b; /* b: read, with the types and shapes of a */
 } clattn_merge_params;
 CLATTN_API clattn_status clattn_merge_enqueue(clattn_context *context, cl_command_queue queue,
                                               const clattn_merge_params *params, cl_uint wait_count,

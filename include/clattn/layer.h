@@ -134,12 +134,13 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
                                               const clattn_layer_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
 
-/* Gradients of a scalar loss L with respect to a layer's inputs; dout is dL/dout. The call computes
- * q, k, v, gates and heads again in float32, or reads `kept` (clattn_layer_forward_enqueue), which
- * is faster. See docs/training.md, "Formulas of a layer".
+/* Gradients of a scalar loss L with respect to a layer's inputs; dout is dL/dout. The call
+ * computes q, k, v, gates and heads again in float32, or reads `kept`
+ * (clattn_layer_forward_enqueue), which is faster. See docs/training.md, "Formulas of a layer".
  *
  * The order of each sum depends on sizes only, and there are no atomics. Rows past q_lengths and
- * kv_lengths have no effect, NaN or not; dx and dy are 0 there, unless the row has another use.
+ * kv_lengths have no effect, NaN or not. dx and dy are 0 there. In self-attention, a row of x
+ * may be past only one of them, and then has a gradient.
  *
  * Inputs are f32, f16 or bf16; sums and intermediates are float32. Each result may have any of
  * these types. */

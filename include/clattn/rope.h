@@ -46,7 +46,7 @@ typedef struct clattn_rope {
     double factor; /* of the scaling, at least 1; PAIRS: not used */
     /* YARN, LLAMA3, DYNAMIC: positions of the original training, at least 1 */
     double original_length;
-    /* DYNAMIC: positions of the sequence now, for a cache those when its keys were made */
+    /* DYNAMIC: positions of the sequence now; for a cache, at the time its keys were made */
     double length;
     double low_factor, high_factor; /* LLAMA3; 0: 1 and 4 */
     double beta_fast, beta_slow;    /* YARN; 0: 32 and 1 */

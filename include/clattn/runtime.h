@@ -375,7 +375,7 @@ typedef struct clattn_features {
     bool clblast;       /* built with CLBlast, linked or as a module */
     bool clblast_found; /* the module exists; this call searches for it if necessary */
     unsigned engines;   /* CLATTN_ENGINE_..., or-ed: requested and permitted, before any probe */
-    bool svm, usm;      /* tensors may be such addresses (tensor.h) */
+    bool svm, usm;      /* tensors may have addresses of this kind (tensor.h) */
     bool surveyed;      /* cache_dir has a finished survey of the device and driver */
 } clattn_features;
 

@@ -310,7 +310,7 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
             double *reference = refer(c, &n);
             const double theirs = error_of(cpu, &n, reference), ours = error_of(clattn, &n, reference);
             const double copied = error_of(copying, &n, reference), most = fmax(theirs, 1e-6);
-            good = ours <= most && copied <= most; // false for NaN as well
+            good = ours <= most && copied <= most; // false for NaN, too
             printf("%-34s ggml %.1e  clattn %.1e  copying %.1e%s\n", c->name, theirs, ours, copied,
                    good ? "" : ": WRONG");
             free(reference);

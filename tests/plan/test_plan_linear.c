@@ -408,7 +408,7 @@ START_TEST(integers) {
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I4, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_BF16, CLATTN_TYPE_U4, 4, 200, 100, NULL, DOT_I8_VNNI},
-        // floats are limited by memory as well
+        // int8 weights: memory limits float products too, so integers gain nothing
         {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I8, 1, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, 1, 200, 100, "linear_few_lanes : DOT_I8=1\n", 0},

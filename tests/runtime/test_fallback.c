@@ -392,7 +392,7 @@ START_TEST(clblast_is_cleared_by_the_last) {
     assert_case(a, name);
     assert_case(b, name);
     cleared = 0;
-    clattn_context_destroy(c); // never used it
+    clattn_context_destroy(c); // c has never used CLBlast
     clattn_context_destroy(b);
     ck_assert_int_eq(cleared, 0);
     assert_case(a, name);

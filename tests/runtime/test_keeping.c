@@ -119,7 +119,7 @@ START_TEST(kernels_are_saved) {
     prepare(other, 32);
     ck_assert_uint_eq(stats_of(other).programs_built, 0);
     ck_assert_uint_eq(stats_of(other).programs_cached, built.programs_built);
-    prepare(other, 40); // destroying saves, too
+    prepare(other, 40); // destroying a context also saves its kernels
     clattn_context_destroy(other);
     ck_assert_int_gt(entries(&bytes), kept);
     prepare(c, 32); // existing entries do not count

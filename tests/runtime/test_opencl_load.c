@@ -76,7 +76,7 @@ START_TEST(by_a_path_of_nothing) {
 }
 END_TEST
 
-// The caller's own functions: the loader's, counted.
+// The caller's own functions. They count requests, and call the loader's functions.
 static struct own {
     int asked, platforms;
     const char *without;

@@ -405,7 +405,7 @@ static void subgroups_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
 
 static knobs knobs_refused(const clattn_capabilities *device) {
     (void)device;
-    return (knobs){.lanes = 5}; // no kernel compiles with it
+    return (knobs){.lanes = 5}; // no kernel compiles with this number
 }
 static double no_flops(const knobs *k) {
     return 0.0 * k->lanes;

@@ -87,7 +87,7 @@ static void change(clattn_context *c, int part) {
     char *const texts[] = {of->name, of->vendor, of->driver, of->version, of->platform, c->cpu_model};
     if (part < WIDTH)
         texts[part][0] ^= 1;
-    else // FMA's knobs depend on it, those of the widths do not
+    else // the knobs of FMA's probe depend on the width; those of the widths' probes do not
         of->float_vector_width = of->float_vector_width >= 16 ? 8 : 16;
 }
 

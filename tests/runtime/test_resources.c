@@ -255,7 +255,8 @@ START_TEST(a_cleaned_folder) {
     ck_assert_int_eq(clattn_cache_clean("/nonexistent/folder/x", 0, NULL), CLATTN_INVALID_ARGUMENT);
     clattn_context_params with = {.context = harness()->opencl, .cache_dir = dir};
     clattn_context_stats stats;
-    // compiled, loaded from the folder, from the unchanged folder, then after emptying it
+    // 0: kernels are compiled; 1: loaded from the folder; 2: loaded again; 3: compiled, as the
+    // folder was emptied
     for (int n = 0; n < 4; n++) {
         clattn_context *c = harness_open(with);
         ck_assert_int_eq(attend(c, true), CLATTN_OK);

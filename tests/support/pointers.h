@@ -24,7 +24,8 @@ void *pointers_memory(size_t bytes);
 void pointers_release(void *memory);
 void *pointers_memory_of(cl_context context, size_t bytes); // in another context than the harness'
 void pointers_release_of(cl_context context, void *memory);
-// Copy by OpenCL commands, and wait. One side is such memory, the other is host memory.
+// Copy by OpenCL commands, and wait. One side is memory of the chosen kind, the other is host
+// memory.
 cl_int pointers_copy(void *to, const void *from, size_t bytes);
 
 #endif

@@ -134,7 +134,7 @@ enum {
     SINKS,
     NEW_IN_PAGES,
     NEW_BEHIND_PAST,
-    RAGGED, // and with it
+    RAGGED, // the following options occur together with RAGGED
     PACKED_PAST,
     PACKED_POSITIONS,
     LENGTHS_ON_DEVICE,

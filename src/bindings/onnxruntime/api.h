@@ -162,7 +162,7 @@ ORT_SLOT(Node_GetInputs, 354);
 ORT_SLOT(Node_GetAttributeByName, 361);
 
 typedef struct OrtApiBase {
-    const OrtApi *(*GetApi)(uint32_t version); // NULL: this version is unknown to it
+    const OrtApi *(*GetApi)(uint32_t version); // NULL: ONNX Runtime does not know this version
     const char *(*GetVersionString)(void);
 } OrtApiBase;
 

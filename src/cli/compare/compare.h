@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// Smaller changes are treated as none.
+// Smaller changes count as no change.
 #define COMPARE_LEAST_CHANGE 0.02
 // Two sets are the same if the whole interval is within this distance of 1.
 #define COMPARE_MOST_DOUBT 0.05

@@ -77,7 +77,7 @@ bool picture_svg(const picture *p, const char *path, reason why) {
 }
 
 #ifdef CLATTN_HAVE_PNG
-// A quarter of the pixels that a 32-bit size can count; viewers fail for more, too.
+// A quarter of the pixels that a 32-bit size can count. Viewers also fail to show larger pictures.
 #define PIXEL_LIMIT (INT64_C(1) << 28)
 
 typedef struct raster {

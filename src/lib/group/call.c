@@ -1,5 +1,5 @@
-// call.c: one call of a group. It is checked as a call of one device, partitioned, and run. Pieces
-// of failed devices are given to others.
+// call.c: one call of a group. It is checked as a call of one device, partitioned, and run. Other
+// devices run the pieces of failed devices.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

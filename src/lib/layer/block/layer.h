@@ -44,8 +44,8 @@ void cla_layer_take_given(const layer *l, clattn_layer_params *p);
 // Check the layer's own sizes, tensors, matrices and types.
 clattn_status cla_layer_check(layer *l, bool planning);
 
-// Set *size to a weight matrix's rows for each of `heads` heads. Fails if the rows are not a
-// multiple.
+// Set *size to a weight matrix's rows for each of `heads` heads. Fails if the number of rows is not
+// a multiple of `heads`.
 clattn_status cla_layer_check_rows(clattn_context *context, const clattn_tensor *w, const char *name,
                                    const char *letter, int heads, int64_t *size);
 

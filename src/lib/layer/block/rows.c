@@ -8,7 +8,7 @@
 #include "launch/entry.h"
 #include "layer/block/rows.h"
 
-#define ROW_TENSORS 6         // most tensors of such a kernel
+#define ROW_TENSORS 6         // most tensors of a kernel of this file
 #define ROW_GROUP 256         // work-items for each row; 1 on a CPU
 #define SAMPLE_MOST (1 << 24) // counts are float32, exact up to 2^24
 #define ROWS_MOST (INT32_MAX - 65536)
