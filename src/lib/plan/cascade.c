@@ -91,7 +91,7 @@ static uint64_t packed(const variant *v) {
     return v->packed_bytes ? v->workspace_bytes : 0;
 }
 
-// Lay out the workspace: the partial results of both launches, then scratch memory that both
+// Assign the workspace: the partial results of both launches, then scratch memory that both
 // launches use, one after the other.
 static bool lay_out(const problem *p, cascade_plan *plan) {
     const uint64_t splits = (uint64_t)plan->of_prefix.splits +
