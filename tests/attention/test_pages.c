@@ -224,9 +224,9 @@ START_TEST(options_at_both_ends) {
 }
 END_TEST
 
-// Pasts with unused rows, for each item and shared, read once and by every item, for decode and
-// prefill. There are far fewer own keys than past and own rows together. Every family runs these
-// cases.
+// Cases whose pasts have unused rows. A past is shared or belongs to an item, and a shared past is
+// read once or by every item. There are far fewer own keys than past rows. Every family runs these
+// cases, for decode and prefill.
 static const char *const pasts[] = {
     "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadealways",
     "attend-bf16-b2-h4-hkv2-n33-nkv333-d64-causal-flash-lse-past300:260:260-sharedpast-cascadealways",

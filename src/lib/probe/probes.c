@@ -205,7 +205,8 @@ static double amx_flops(const knobs *k) {
     return 4.0 * 2.0 * 16 * 16 * 32;
 }
 
-// AMX tiles of bytes, with both signs, no four alike, and the extreme values -128 and 127.
+// AMX tiles of bytes. The input has both signs, and the extreme values -128 and 127. No four
+// adjacent bytes are equal.
 static bool amx_i8_applies(const clattn_capabilities *device) {
     return takes_x86(device) && cla_os_cpu_has_amx_i8();
 }

@@ -13,7 +13,7 @@ enum field_kind {
     FIELD_FLOAT,   // the same
     FIELD_DOUBLE,  // the same
     FIELD_FLAG,    // key alone; default false
-    FIELD_ABSENT,  // key alone if the flag is false; default false in a suite, true in a name
+    FIELD_ABSENT,  // the key, if the flag is false; default false in a suite, true in a name
     FIELD_WORD,    // key and a word of `names`; the first is the default
     FIELD_TYPE,    // key and a type; default the type at `like`
     FIELD_CAUSAL,  // full or causal; always present

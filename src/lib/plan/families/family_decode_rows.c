@@ -8,7 +8,8 @@
 
 #define MOST_ROWS                                                                                            \
     128 // per work-item; with D = 576, queries and output have 557 KB and fit a second-level cache
-// A work-group counts as this many when keys are split: partial results of so many rows are costly.
+// For the split of keys, a work-group counts as this many groups, because partial results of so
+// many rows are costly.
 #define WORTH 2
 #define KEYS_OF_A_RANGE 256 // least keys of a split: see MIN_SPLIT_KEYS in families.c
 
