@@ -18,10 +18,10 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-#define MAX_ROWS // most rows of q or k: kernels count rows in 32 bits, up to one tile past the end
-(INT32_MAX - 65536)
+// Most rows of q or k: kernels count rows in 32 bits, up to one tile past the end.
+#define MAX_ROWS (INT32_MAX - 65536)
 
-    static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
+static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
                                 (int)p->scores_at);

@@ -1,11 +1,11 @@
 // linear_check.c: the checks that single projections and layers share.
 #include "layer/projection/linear.h"
 
-#define MAX_SIDE // most columns of W: kernels count columns in 32 bits, up to one tile past the end
-(INT32_MAX - 65536)
+// Most columns of W: kernels count columns in 32 bits, up to one tile past the end.
+#define MAX_SIDE (INT32_MAX - 65536)
 
-    // Rows of a matrix in blocks consist of whole blocks.
-    static clattn_status check_sides(clattn_context *c, const linear_given *m, const tensor_rule *rule) {
+// Rows of a matrix in blocks consist of whole blocks.
+static clattn_status check_sides(clattn_context *c, const linear_given *m, const tensor_rule *rule) {
     const int numbers = clattn_type_numbers(m->w->type);
     if (m->shape[1] % numbers)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
