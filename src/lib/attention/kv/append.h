@@ -12,7 +12,7 @@ typedef struct append_side {
 typedef struct append {
     append_side k, v;
     const clattn_rope *rope; // RoPE of the keys; NULL: none
-    rope_rows turned;        // RoPE of the new rows; `position` belongs to row 0 of the cache
+    rope_rows roped;         // RoPE of the new rows; `position` belongs to row 0 of the cache
     // APPEND_ITEM_WORDS words per batch item: start and row count. NULL: `start` and all rows.
     const cl_mem *table;
     int32_t start;
