@@ -120,7 +120,7 @@ def gradient_reads(code, language, options):
     """The same for backward_tiles: a chunk of both products, and a slice of each result, if rows
     end with chunks and slices."""
     wide, chunk, d, dv = knob(options, "WIDE"), knob(options, "CHUNK"), knob(options, "HEAD_DIM"), knob(options, "HEAD_DIM_V")
-    rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "OF_KEYS"))
+    rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "GRADIENT_OF_KV"))
     group, own, piece = rows * columns, knob(options, "MICRO_ROWS") * rows, 4 * wide
     if not 1 <= wide <= 2 or d % chunk or dv % chunk or d % (4 * columns) or dv % (4 * columns) or knob(options, "SCORE_OPS"):
         return None
@@ -136,7 +136,7 @@ def gradient_reads(code, language, options):
 
 def reads_of(kernel, code, language, options):
     """Returns (bytes read: counted, by the formula) if both are known."""
-    if kernel == "decode_groups" and "-DEIGHTS=1" in options:
+    if kernel == "decode_groups" and "-DLOADS_OF_8=1" in options:
         return decode_reads(code, language, options)
     if kernel == "backward_tiles":
         return gradient_reads(code, language, options) if language is SASS else None
