@@ -92,7 +92,7 @@ typedef struct clattn_group_share {
 typedef struct clattn_group_report {
     clattn_partition partition; /* HEADS, ROWS, KEYS or WHOLE */
     int32_t pieces;             /* of all members */
-    int32_t handed;             /* pieces that another device ran, because their own device failed */
+    int32_t handed;             /* pieces that another device ran, since their own device failed */
     int32_t merged;             /* partial results merged, or parts of gradients added */
     double busy;                /* predicted share of all devices' time in which they work */
     char why[256];              /* one line */
@@ -109,8 +109,8 @@ typedef struct clattn_group_report {
  *    Blocking  until the results are in host memory
  *    Returns   INVALID_ARGUMENT  as clattn_attention_enqueue; shares that are negative, infinite,
  *                                NaN, or all 0
- *              UNSUPPORTED       no member can run the call, or it cannot be partitioned by `partition`
- *              CANCELLED         by attention.progress
+ *              UNSUPPORTED       no member can run the call, or it cannot be partitioned by
+ *              `partition` CANCELLED         by attention.progress
  *              OUT_OF_MEMORY     no host memory
  *              DEVICE_LOST, DRIVER, BUILD_FAILED, OUT_OF_MEMORY  all devices failed; the status of
  *              the last */

@@ -43,8 +43,7 @@ refuse() { put refuse "$spir" "$@"; }
 # the driver's arguments, one process for a hundred texts.
 parse() {
     # shellcheck disable=SC2086
-    eval \
-        "set -- \"\$1\" $("$clang" -### -x cl ${1##*/} -Xclang -finclude-default-header -fsyntax-only -Wall -Wno-unused-function -Werror -Icl -I"$knobs" \
+    eval "set -- \"\$1\" $("$clang" -### -x cl ${1##*/} -Xclang -finclude-default-header -fsyntax-only -Wall -Wno-unused-function -Werror -Icl -I"$knobs" \
         "$(find "$1" -name '*.cl' | head -n 1)" 2>&1 | sed -n '$s/"[^"]*"$//p')"
     folder=$1
     shift
@@ -274,8 +273,8 @@ for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DT
 done
 # Its products of two by two tiles, for scores, for dV and dK, and for dQ. There are as many operand
 # loads as products. Loads and stores of sums are outside of the loop over steps.
-found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o \
-    - \
+found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S \
+    -o - \
     -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" \
     cl/matrix/backward_matrix.cl)
 products=$(echo "$found" | grep -c tdpbf16ps)
@@ -303,8 +302,9 @@ for how in "-DTYPE_KV=4 -DROWS=1" "-DTYPE_KV=8 -DROWS=2" "-DTYPE_KV=4 -DSCALE_GR
     lint -cl-std=CL3.0 -Wno-ignored-pragmas -DLOADS_OF_8=1 -DDOT_I8=3 -DTYPE_Q=1 $how -DHEAD_DIM=96 cl/tiles/decode_groups.cl
 done
 for how in 0 1 3; do lint -cl-std=CL3.0 -DDOT_I8=$how cl/probes/probe_eights.cl; done
-for refused in "-DTYPE_KV=6 -DLOADS_OF_8=1" -DTYPE_KV=4 "-DTYPE_KV=4 -DLOADS_OF_8=1 -DHEAD_DIM=20"; do refuse -DDOT_I8=1 $refused \
-    cl/tiles/decode_groups.cl; done
+for refused in "-DTYPE_KV=6 -DLOADS_OF_8=1" -DTYPE_KV=4 "-DTYPE_KV=4 -DLOADS_OF_8=1 -DHEAD_DIM=20"; do
+    refuse -DDOT_I8=1 $refused cl/tiles/decode_groups.cl
+done
 refuse -DROWS=3 cl/tiles/decode_groups.cl
 refuse -DWORK_GROUP=24 cl/tiles/decode_groups.cl
 refuse -DWORK_GROUP=64 -DHEAD_DIM=520 cl/tiles/decode_groups.cl
@@ -331,8 +331,9 @@ refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/lanes/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/lanes/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/lanes/flash_lanes.cl
 lint -DDOT_I8=1 -DTYPE_KV=4 cl/lanes/flash_lanes.cl
-for refused in -DTYPE_KV=2 "-DTYPE_KV=8 -DLANES=4" "-DTYPE_KV=8 -DREDUCTION_TILE=48"; do refuse -DDOT_I8=1 $refused \
-    cl/linear/linear_lanes.cl; done
+for refused in -DTYPE_KV=2 "-DTYPE_KV=8 -DLANES=4" "-DTYPE_KV=8 -DREDUCTION_TILE=48"; do
+    refuse -DDOT_I8=1 $refused cl/linear/linear_lanes.cl
+done
 for refused in -DTYPE_KV=1 "-DTYPE_KV=4 -DHEAD_DIM=80" "-DTYPE_KV=4 -DLANES=4" "-DTYPE_KV=4 -DTILE_KV=66 -DKEY_BLOCK=2" \
     "-DTYPE_KV=4 -DTILE_KV=320" "-DTYPE_KV=4 -DTILE_KV=60 -DKEY_BLOCK=6"; do
     # shellcheck disable=SC2086

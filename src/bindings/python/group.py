@@ -177,8 +177,8 @@ class Group(_Closed):
         """Compute Context.attention, with the work partitioned over the contexts.
 
         `partition` is "auto", "heads", "rows", "keys" or "whole", and `shares` has a number for
-        each context. Afterwards .report and .shares describe the partition: a dictionary, and one for
-        each context."""
+        each context. Afterwards .report and .shares describe the partition: a dictionary, and
+        one for each context."""
         return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **options})
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
