@@ -474,9 +474,10 @@ START_TEST(values_in_the_workspace) {
 }
 END_TEST
 
-// Projections: bfloat16, and float32 that may be split. Used if the engine's rate promises to be
-// faster than multiply-adds, by the share that each reaches: 20 % against 85 %, and 40 % for three
-// or six products.
+// Projections of bfloat16, and of float32 that may be split into bfloat16 terms. The engine is used
+// if it is predicted to be faster than multiply-adds. The prediction takes 20 % of the engine's
+// measured rate (for three or six products, 40 % divided by their number) and 85 % of the
+// multiply-adds' rate.
 static const struct {
     clattn_type x, w;
     bool split, packed;

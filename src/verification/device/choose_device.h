@@ -6,7 +6,7 @@
 
 // Select one of `count` devices. `spec` is an index, "gpu", "cpu", a device's name, or part of a
 // device's or platform's name; NULL prefers a GPU to a CPU to others. If all best matches have the
-// same name, the first is returned. If their names differ, the result is NULL and *other the
+// same name, the first is returned. If their names differ, the result is NULL, and *other is the
 // second match.
 const clattn_device *choose_device(const clattn_device *devices, size_t count, const char *spec,
                                    const clattn_device **other);
