@@ -1,8 +1,8 @@
 // test_pages.c: random cases of real sizes. Every buffer (inputs, outputs, workspace) ends or
 // begins at an inaccessible page, so an access one element too far ends the program, which prints
 // the case's name. Every path and type must occur. Small cases of the remaining options and the
-// calls of small_calls.h follow. A shortened run has a third of the random cases. Devices that do not
-// work in host memory are skipped.
+// calls of small_calls.h follow. A shortened run has a third of the random cases. Devices that do
+// not work in host memory are skipped.
 #include "support/case_assert.h"
 #include "support/pages.h"
 #include "support/random_case.h"
