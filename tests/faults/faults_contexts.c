@@ -241,8 +241,12 @@ static const char *const describing[] =
      NULL},
                          // An unreadable or unwritable binary only costs a rebuild.
     *const compiling[] = {"clGetProgramInfo", "clGetProgramBuildInfo", NULL},
-                         *const loading[] = {"clCreateProgramWithBinary", "clBuildProgram",
-                                             "clGetProgramInfo", "clGetProgramBuildInfo", NULL},
+                         *const loading[] = {"clCreateProgramWithBinary",
+                                             "clBuildProgram",
+                                             "clCreateKernel",
+                                             "clGetProgramInfo",
+                                             "clGetProgramBuildInfo",
+                                             NULL},
                          // A feature that cannot be probed or measured is not used.
                              *const trying[] = {"*", NULL},
                          *const queueing[] = {"clGetCommandQueueInfo", "clGetProgramBuildInfo", NULL};

@@ -46,8 +46,10 @@ static void remember(cl_program program, cl_uint count, const char **texts, cons
 
 static int find_program(cl_program program) {
     int found = -1;
+    pthread_mutex_lock(&lock);
     for (int n = known_count - 1; n >= 0 && n >= known_count - 4096 && found < 0; n--)
         if (known[n % 4096].program == program) found = n % 4096;
+    pthread_mutex_unlock(&lock);
     return found;
 }
 

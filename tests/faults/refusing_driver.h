@@ -6,6 +6,8 @@
 
 #include <clattn/clattn.h>
 
+#include <stdatomic.h>
+
 // The line of the build log that names the error.
 #define LINE "step.cl:7:3: error: this driver takes no such kernel"
 
@@ -17,13 +19,13 @@ extern struct refusing_driver {
     const char *kernel;
     step at;
     cl_int code;
-    int spared;       // number of launches that succeed first
-    size_t most;      // refuse only work-groups larger than this; 0: all
-    int hits;         // number of refusals
-    int builds, all;  // builds of such kernels; calls of any kind
-    bool slow_device; // the device reports that it is no CPU
-    bool slow_build;  // each build seems to last ten seconds
-    bool stranger;    // the platform has a name that clattn does not know
+    atomic_int spared;      // number of launches that succeed first
+    size_t most;            // refuse only work-groups larger than this; 0: all
+    atomic_int hits;        // number of refusals
+    atomic_int builds, all; // builds of such kernels; calls of any kind
+    bool slow_device;       // the device reports that it is no CPU
+    bool slow_build;        // each build seems to last ten seconds
+    bool stranger;          // the platform has a name that clattn does not know
 } driver;
 
 // Builds of kernels whose name begins so wait until it is NULL again; how many wait now.

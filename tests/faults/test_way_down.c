@@ -37,7 +37,8 @@ static clattn_context *open_context(const char *rows, const char *cache) {
 
 static void refuse(const char *kernel, step at, cl_int code) {
     driver.kernel = kernel, driver.at = at, driver.code = code;
-    driver.spared = 0, driver.most = 0;
+    driver.spared = 0;
+    driver.most = 0;
 }
 
 static clattn_status run(clattn_context *c, const char *name, char why[512]) {

@@ -16,10 +16,10 @@ enum { MOST_BYTES = 3000 }; /* limit of the cache, so that old entries are remov
 static uint8_t key[CACHE_KEY_BYTES];
 static char path[128];
 
-static void name_of(const uint8_t *of, char *to, size_t size) {
+static void name_of(const uint8_t *of, const char *end, char *to, size_t size) {
     size_t used = (size_t)snprintf(to, size, "cache/");
     for (int i = 0; i < CACHE_KEY_BYTES; i++) used += (size_t)snprintf(to + used, size - used, "%02x", of[i]);
-    (void)snprintf(to + used, size - used, ".clattn");
+    (void)snprintf(to + used, size - used, "%s", end);
 }
 
 static void on_line(void *user, const char *line) {
@@ -75,7 +75,7 @@ static bool damage(cache *c, int way, fuzz_bytes *b) {
         (void)snprintf(other, sizeof other, "%s", path);
         FUZZ_CHECK(remove(path) == 0);
         key[at % CACHE_KEY_BYTES] ^= (uint8_t)(1u << bit);
-        name_of(key, path, sizeof path);
+        name_of(key, ".clattn", path, sizeof path);
     }
     put_entry(file, way == CUT ? at % count : way == LENGTHENED ? count + 1 : count);
     FUZZ_CHECK(!load(c, NULL, 0));
@@ -86,20 +86,32 @@ static bool damage(cache *c, int way, fuzz_bytes *b) {
  * must differ. */
 static void identities_differ(const uint8_t *data, size_t size) {
     static clattn_capabilities device[2];
-    uint8_t digest[2][SHA256_BYTES];
+    uint8_t digest[2][CACHE_KEY_BYTES];
     const size_t count = size < 60 ? size : 60;
     memset(device, 0, sizeof device);
     if (count == 0) return;
     for (size_t i = 0; i < count; i++) device[0].name[i] = (char)(1 + data[i] % 127);
     memcpy(device[1].name, device[0].name, count - 1);
     device[1].vendor[0] = device[0].name[count - 1];
-    for (int n = 0; n < 2; n++) {
-        sha256_state state;
-        cla_sha256_begin(&state);
-        cla_identity_add(&state, &device[n], "cpu", "library");
-        cla_sha256_end(&state, digest[n]);
-    }
-    FUZZ_CHECK(memcmp(digest[0], digest[1], SHA256_BYTES) != 0);
+    for (int n = 0; n < 2; n++) cla_identity_key(&device[n], "cpu", "entry", sizeof "entry", digest[n]);
+    FUZZ_CHECK(memcmp(digest[0], digest[1], CACHE_KEY_BYTES) != 0);
+}
+
+/* A mark with any bytes: the answers agree, and a step that is begun again and ends removes the mark. */
+static void read_mark(cache *c, const uint8_t *data, size_t size) {
+    char name[128];
+    cache_mark mark;
+    name_of(key, ".begun", name, sizeof name);
+    fuzz_write(name, data, size);
+    FUZZ_CHECK(chmod(name, 0600) == 0);
+    const bool fatal = cla_cache_was_fatal(c, key);
+    const bool begun = cla_cache_begin(c, key, CACHE_PLAIN, false, &mark);
+    FUZZ_CHECK(begun != fatal);
+    if (begun) cla_cache_end(c, &mark);
+    FUZZ_CHECK(cla_cache_begin(c, key, CACHE_PLAIN, true, &mark));
+    cla_cache_end(c, &mark);
+    FUZZ_CHECK(!cla_cache_was_fatal(c, key));
+    if (size % 8 == 0) cla_cache_trim(c, 0);
 }
 
 bool fuzz_one(const uint8_t *data, size_t size) {
@@ -109,9 +121,10 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     if (size > 2048) return false;
     identities_differ(data, size);
     for (int i = 0; i < CACHE_KEY_BYTES; i++) key[i] = (uint8_t)(7 * i + 3);
-    name_of(key, path, sizeof path);
+    name_of(key, ".clattn", path, sizeof path);
     if (!c) c = cla_cache_open(&(cache_params){.dir = "cache", .max_bytes = MOST_BYTES, .tell = on_line});
     FUZZ_CHECK(c);
+    read_mark(c, data, size);
     const int way = fuzz_below(&b, WAYS);
     if (way == AS_IT_IS) {
         put_entry(b.at, b.left);

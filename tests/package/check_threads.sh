@@ -6,7 +6,7 @@
 #                              and its faults
 set -eu
 options="suppressions=$PWD/tests/support/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=0 exitcode=66"
-suites="opencl_load threads threads_layer building pool group_promises"
+suites="opencl_load threads threads_layer behind building pool group_promises"
 [ "${CLATTN_THOROUGH:-off}" = off ] || suites="$suites group group_faults"
 [ -f "$1/build.ninja" ] || meson setup "$1" --werror -Dtests=enabled -Dtool=enabled -Dmpi=disabled -Db_sanitize=thread -Db_lundef=false
 for suite in $suites; do set -- "$@" "tests/test_$suite"; done

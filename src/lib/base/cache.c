@@ -261,7 +261,7 @@ bool cla_cache_begin(cache *c, const uint8_t key[CACHE_KEY_BYTES], int weight, b
     *mark = (cache_mark){.held.handle = NULL};
     if (!c || !c->folder) return true;
     make_key_name(mark->name, key, ".begun");
-    if (!cla_os_folder_hold(c->folder, mark->name, &mark->held)) return true;
+    if (!cla_os_folder_hold(c->folder, mark->name, true, &mark->held)) return true;
     if (!again && mark->held.number >= CACHE_FATAL) {
         cla_os_held_let_go(c->folder, mark->name, &mark->held);
         return false;
@@ -278,13 +278,9 @@ void cla_cache_end(cache *c, cache_mark *mark) {
 
 bool cla_cache_was_fatal(cache *c, const uint8_t key[CACHE_KEY_BYTES]) {
     cache_mark mark;
-    unsigned char *bytes = NULL;
-    size_t count = 0;
     if (!c || !c->folder) return false;
-    make_key_name(mark.name, key, ".begun"); /* read first: hold would create a missing mark */
-    if (!cla_os_folder_read(c->folder, mark.name, 1, &bytes, &count)) return false;
-    cla_host_release(c->params.host, bytes);
-    if (!cla_os_folder_hold(c->folder, mark.name, &mark.held)) return false;
+    make_key_name(mark.name, key, ".begun");
+    if (!cla_os_folder_hold(c->folder, mark.name, false, &mark.held)) return false;
     const bool fatal = mark.held.number >= CACHE_FATAL;
     cla_os_held_let_go(c->folder, mark.name, &mark.held);
     return fatal;

@@ -98,13 +98,13 @@ void cla_os_folder_remove(os_folder *folder, const char *name);
 
 /* A file with one digit that this process locks. The lock ends with the process, even in a crash.
  * `number` is the stored digit, 0 in a new file. `hold` returns false if another process holds the
- * file, or on a system error. `set` stores another digit. `let_go` unlocks, and removes the file if
- * the digit is 0. */
+ * file, if the file is missing and `creates` is false, or on a system error. `set` stores another
+ * digit. `let_go` unlocks, and removes the file if the digit is 0. */
 typedef struct os_held {
     void *handle; /* NULL: not held */
     int number;
 } os_held;
-bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held);
+bool cla_os_folder_hold(os_folder *folder, const char *name, bool creates, os_held *held);
 void cla_os_held_set(os_held *held, int number);
 void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held);
 

@@ -341,11 +341,12 @@ static int held_descriptor(const os_held *held) {
     return (int)((intptr_t)held->handle - 1);
 }
 
-bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held) {
+bool cla_os_folder_hold(os_folder *folder, const char *name, bool creates, os_held *held) {
     struct stat info;
     unsigned char digit = '0';
     *held = (os_held){.handle = NULL};
-    const int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+    const int fd = openat(folder->fd, name,
+                          O_RDWR | (creates ? O_CREAT : 0) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                           S_IRUSR | S_IWUSR);
     if (fd < 0) return false;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||

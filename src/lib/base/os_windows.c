@@ -299,14 +299,15 @@ void cla_os_folder_remove(os_folder *folder, const char *name) {
 
 /* Opened without sharing: nobody else can open the file until the handle is closed. The system
  * closes the handle when the process ends. */
-bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held) {
+bool cla_os_folder_hold(os_folder *folder, const char *name, bool creates, os_held *held) {
     wchar_t *path = path_of_file(folder, name);
     unsigned char digit = '0';
     uint64_t size = 0;
     *held = (os_held){.handle = NULL};
-    const HANDLE file = path ? CreateFileW(path, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_ALWAYS,
-                                           FILE_FLAG_OPEN_REPARSE_POINT, NULL)
-                             : INVALID_HANDLE_VALUE;
+    const HANDLE file =
+        path ? CreateFileW(path, GENERIC_READ | GENERIC_WRITE, 0, NULL, creates ? OPEN_ALWAYS : OPEN_EXISTING,
+                           FILE_FLAG_OPEN_REPARSE_POINT, NULL)
+             : INVALID_HANDLE_VALUE;
     cla_host_release(folder->host, path);
     if (file == INVALID_HANDLE_VALUE) return false;
     if (!is_plain(file, 0, &size)) {
