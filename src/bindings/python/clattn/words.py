@@ -1,7 +1,10 @@
-# Keywords of other libraries (torch, FlashAttention, FlashInfer, transformers, ONNX, cuDNN, ggml),
-# for error messages. A row has the keyword of this module, the text that follows "use", and the
-# words of other libraries. Several rows may share a word: the first row whose keyword the call has
-# is used. tests/python/check_words.py compares the rows with the tables of docs/porting.md.
+"""Keywords of other libraries (torch, FlashAttention, FlashInfer, transformers, ONNX, cuDNN, ggml),
+for error messages. A row has the keyword of this module, the text that follows "use", and the
+words of other libraries. Several rows may share a word: the first row whose keyword the call has
+is used. tests/python/check_words.py compares the rows with the tables of docs/porting.md."""
+import difflib
+import functools
+
 _ELSEWHERE = (
     ("scale", "scale, where 0 and None are 1/sqrt(D)",
      "softmax_scale sm_scale scaling attn_scale qk_scale kq_scale scale_factor norm_factor query_pre_attn_scalar softmax_scaling "
@@ -171,7 +174,7 @@ _NOWHERE = (
 @functools.cache
 def _elsewhere():
     """Return the rows for each word of other libraries."""
-    found = {}
+    found: dict[str, list[tuple[str | None, str]]] = {}
     for keyword, says, words in (*_ELSEWHERE, *((None, *row) for row in _NOWHERE)):
         for word in words.split():
             found.setdefault(word, []).append((keyword, says))
