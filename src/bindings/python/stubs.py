@@ -2,7 +2,9 @@
 """Write a stub file with the module's types, for editors and type checkers. Each call has all
 keywords of the header.
 
-    stubs.py FOLDER OUT.pyi    imports the package in FOLDER, which needs numpy but not the library"""
+    stubs.py FOLDER OUT.pyi
+
+The script imports the package in FOLDER, which needs numpy but not the library."""
 import importlib
 import inspect
 import os

@@ -42,7 +42,7 @@ _TYPES = {torch.float32: clattn.CLATTN_TYPE_F32, torch.float16: clattn.CLATTN_TY
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _dispatch_modes, _transforms, _tracing = (getattr(torch._C, name) for name in (
     "_len_torch_dispatch_stack", "_are_functorch_transforms_active", "_get_tracing_state"))
-_said = set()
+_said: set[str] = set()
 
 
 def _packing(kind):
@@ -170,7 +170,7 @@ def _wide(x):
     return x if x.shape[-1] else x.new_zeros(*x.shape[:-1], 1)
 
 
-def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, out=None, lse=None):
+def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, *, out=None, lse=None):
     """Compute attention into `out`, and into `lse` if it is passed. Nothing is computed for a call
     without rows."""
     items, heads, rows, width = q.shape
@@ -184,7 +184,7 @@ def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, wind
     return out.zero_() if drops_all else out
 
 
-def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants,
+def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants, *,
                made=None):
     """Return dq, dk, dv, and float32 dbias and dsinks as `wants` selects. Without rows, or if a
     tensor is empty, they are zeros."""
@@ -492,8 +492,9 @@ class _Flash:
             return self.own[1].call_boxed(keys, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask,
                                           scale=scale)
         made = [torch.empty_like(x.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2) for x in (query, key, value)]
-        _gradients(grad_out, None, query, key, value, out, logsumexp, None, attn_mask, None, *_options(query, is_causal, scale=scale),
-                   [False, False], made)
+        given = (grad_out, None, query, key, value, out, logsumexp, None, attn_mask, None,
+                 *_options(query, is_causal, scale=scale), [False, False])
+        _gradients(*given, made=made)
         return tuple(made)
 
 

@@ -63,8 +63,8 @@ def _first(name):
     def function(*arguments, **options):
         given = next((x.context for x in (*arguments, *options.values()) if isinstance(x, Buffer)), None)
         return getattr(_context(given), name)(*arguments, **options)
-    signature = inspect.signature(method)
-    function.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return function
 
 

@@ -17,7 +17,7 @@ from .forms import (
     _rope, _shift,
 )
 
-# The form of each call that has a plan, the arguments by place, the params and the struct of the plan.
+# Calls that have a plan: the form, the arguments by place, the params, and the struct of the plan.
 _ASKED: dict[str, tuple[Any, ...]] = {
     "attention": (_attention, ("q", "k", "v"), clattn_attention_params, clattn_plan),
     "attention_backward": (_backward, ("q", "k", "v", "out", "lse", "dout"), clattn_attention_backward_params, clattn_plan),
