@@ -5,6 +5,7 @@ import operator
 import os
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,9 @@ from .storage import BF16, BLOCKS, STORAGE, from_bf16, to_bf16, to_blocks
 from .values import _array, _converted, _number, _type
 
 
-def _context(context):
-    """Return the given context, or that of the first device."""
-    from .context import _context as chosen  # a context needs Buffers
-
-    return chosen(context)
+# Returns the given context, or that of the first device. context.py defines the function, since it
+# imports this module.
+_context: Any = None
 
 
 class _Memory(_Owned):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from . import buffer
 from ._abi import (
     CLATTN_DRIVER, CLATTN_OK, CLATTN_UNSUPPORTED, clattn_capabilities, clattn_context_params,
     clattn_context_stats, clattn_engine, clattn_features, clattn_pack_params, clattn_packed,
@@ -479,6 +480,9 @@ def _context(context=None):
         if _default is None or not _default.handle:
             _default = Context()
         return _default
+
+
+buffer._context = _context
 
 
 @atexit.register
