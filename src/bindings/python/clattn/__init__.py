@@ -79,7 +79,10 @@ for _name in __all__:
 
 
 def __getattr__(name):
-    """Return a constant or a struct of the header, or another name of the package's modules."""
+    """Return a name of the package's modules, or a constant by its old name."""
+    if name.startswith("CLATTN_DEAL_") and (new := name.replace("DEAL", "PARTITION", 1)) in vars(_abi):
+        runtime._old_name(name, new, 2)
+        return vars(_abi)[new]
     for part in _PARTS:
         if not name.startswith("__") and name in vars(part):
             return vars(part)[name]

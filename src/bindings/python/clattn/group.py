@@ -16,7 +16,7 @@ from .context import Context
 from .device import _facts
 from .forms import _attention, _backward
 from .plans import _sign
-from .runtime import Error, _Closed, _Log, library
+from .runtime import Error, _Closed, _Log, _old_name, library
 from .storage import STORAGE
 from .values import _array, _number, _type
 
@@ -64,6 +64,31 @@ class _HostCall(_Call):
             given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype))
         self.results.append((given, None))
         return self.lies(given, word)
+
+
+class _Report(dict):
+    """A report of a group. Its partition was named deal."""
+
+    def __missing__(self, name):
+        if name != "deal":
+            raise KeyError(name)
+        _old_name("report['deal']", "report['partition']", 2)
+        return self["partition"]
+
+    def get(self, name, default=None):
+        if name == "deal":
+            _old_name("report['deal']", "report['partition']", 2)
+        return super().get("partition" if name == "deal" else name, default)
+
+
+def _renamed(options):
+    """Return the options with the keyword partition, which was named deal."""
+    if "deal" not in options:
+        return options
+    if "partition" in options:
+        raise TypeError("deal is the old name of partition: use partition alone")
+    _old_name("deal=", "partition=", 3)
+    return {"partition" if name == "deal" else name: value for name, value in options.items()}
 
 
 class Group(_Closed):
@@ -133,7 +158,7 @@ class Group(_Closed):
                 library().clattn_group_last_error(self.handle, c.cast(said, c.c_void_p), len(said))
                 text = said.value.decode(errors="replace")
                 raise Error(status, text + _words_of_python(call.mods.get(text.partition(":")[0])))
-            return [array for array, _ in call.results], _facts(report), [_facts(share) for share in shares]
+            return [array for array, _ in call.results], _Report(_facts(report)), [_facts(share) for share in shares]
 
     def attention(self, q, k, v, **options):
         """Compute Context.attention, with the work partitioned over the contexts.
@@ -141,12 +166,12 @@ class Group(_Closed):
         `partition` is "auto", "heads", "rows", "keys" or "whole", and `shares` has a number for
         each context. Afterwards .report and .shares describe the partition: a dictionary, and one
         for each context."""
-        return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **options})
+        return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **_renamed(options)})
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
         """Compute Context.attention_backward, with `partition`, `shares`, .report and .shares as
         for attention()."""
-        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, "dlse": dlse, **options}
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, "dlse": dlse, **_renamed(options)}
         return self._told("clattn_group_attention_backward", _backward, clattn_group_attention_backward_params(), given)
 
     def _told(self, *call):
@@ -155,12 +180,12 @@ class Group(_Closed):
 
     def plan(self, q, k, v, **options):
         """Return how attention() would be partitioned now: (report, shares)."""
-        given = {"q": q, "k": k, "v": v, **options}
+        given = {"q": q, "k": k, "v": v, **_renamed(options)}
         return self._do("clattn_group_plan", _attention, clattn_group_attention_params(), given)[1:]
 
     def backward_plan(self, q, k, v, out, lse, dout, **options):
         """Return how attention_backward() would be partitioned now: (report, shares)."""
-        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **options}
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **_renamed(options)}
         return self._do("clattn_group_backward_plan", _backward, clattn_group_attention_backward_params(), given)[1:]
 
 

@@ -65,6 +65,11 @@ def library(path=None):
     return _library
 
 
+def _old_name(old, new, depth):
+    """Warn that a name of version 0.1 is used. `depth` is 1 for the caller of this function."""
+    warnings.warn(f"clattn: {old} is now {new}, and the old name goes with version 0.3", DeprecationWarning, stacklevel=depth + 1)
+
+
 class _Owned:
     """An object that owns a handle. A copy would release the handle a second time, so copy,
     deepcopy and pickle are refused."""
