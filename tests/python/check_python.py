@@ -387,7 +387,7 @@ def package():
     for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         check(type(same) is clattn.Error and (same.status, same.name, str(same)) == (error.status, error.name, str(error)), repr(same))
     there = {**os.environ, "PYTHONPATH": sys.argv[1]}
-    for way in (["-m", "clattn"], [os.path.join(sys.argv[1], "clattn.py")], ["-c", "import clattn; clattn.main()"]):
+    for way in (["-m", "clattn"], ["-I", os.path.join(sys.argv[1], "clattn.py")], ["-c", "import clattn; clattn.main()"]):
         done = subprocess.run([sys.executable, "-B", *way, "--version"], env=there, capture_output=True, text=True)
         check(done.stdout.startswith("clattn ") or not os.path.exists(os.path.join(sys.argv[1], "clattn")), f"{way}: {done}")
     # Threads that import at once, without docstrings, and a module of the package first.

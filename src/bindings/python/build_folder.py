@@ -3,8 +3,10 @@
 This module becomes that package, whose folder is below. The library and the program are here."""
 import importlib.machinery
 import os
+import sys
 
 if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import clattn
 
     clattn.main()

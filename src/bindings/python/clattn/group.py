@@ -67,7 +67,7 @@ class _HostCall(_Call):
 
 
 class _Report(dict):
-    """A report of a group. Its partition was named deal."""
+    """A report of a group, in which the key of version 0.1 is found, too."""
 
     def __missing__(self, name):
         if name != "deal":
@@ -82,7 +82,7 @@ class _Report(dict):
 
 
 def _renamed(options):
-    """Return the options with the keyword partition, which was named deal."""
+    """Return the options, with the keyword of version 0.1 renamed."""
     if "deal" not in options:
         return options
     if "partition" in options:
@@ -166,7 +166,8 @@ class Group(_Closed):
         `partition` is "auto", "heads", "rows", "keys" or "whole", and `shares` has a number for
         each context. Afterwards .report and .shares describe the partition: a dictionary, and one
         for each context."""
-        return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **_renamed(options)})
+        given = {"q": q, "k": k, "v": v, **_renamed(options)}
+        return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), given)
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
         """Compute Context.attention_backward, with `partition`, `shares`, .report and .shares as
