@@ -120,7 +120,7 @@ class Header:
         for name in (field for field, _, word in self.structs[struct] if word in HOST):
             length = LENGTH.match(comments.get(name, ""))
             if not length:
-                raise SystemExit(f"generate.py: {struct}.{name}: its comment does not tell its length, such as [B]")
+                raise SystemExit(f"generate.py: {struct}.{name}: its comment does not begin with its length, such as [B]")
             found[name] = length.group(1).replace(" ", "")
         return found
 

@@ -392,7 +392,7 @@ def _refused(query, key, value, attn_mask, scale=None):
         if x is None:
             continue
         if not x.is_cpu:
-            return f"{name} lies on {x.device.type}"
+            return f"{name} is on {x.device.type}"
         if x.dtype not in _TAKEN and not (x.dtype == torch.bool and name == "attn_mask"):
             return f"{name} is of {x.dtype}"
         if x.is_nested or x.layout is not torch.strided:

@@ -293,7 +293,7 @@ class Buffer:
         if 0 in [s for s, n in zip(self.strides, self.shape) if n > 1]:
             raise ValueError("a view that repeats is not written")
         if self.shared and not self._memory.owner[1].flags.writeable:
-            raise ValueError("the Buffer lies over an array that may not be written")
+            raise ValueError("the Buffer shares an array that may not be written")
         array = array.numpy() if isinstance(array, Buffer) else _array("array", array)
         array = np.broadcast_to(_stored("array", array, self.dtype), self.shape)
         with self.context._use():

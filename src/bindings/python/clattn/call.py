@@ -251,22 +251,22 @@ class _Call:
     def progress(self, function):
         failed = self.failed  # the function must not refer to the call, which refers to it
 
-        def tell(_user, done):
+        def report(_user, done):
             try:
                 answer = function(done)
                 return answer or not isinstance(answer, (bool, np.bool_))
             except BaseException as error:  # cancels the call, which then raises it again
                 failed.append(error)
                 return False
-        told = PROGRESS(tell)
-        struct = clattn_progress(fn=c.cast(told, c.c_void_p))
-        self.kept += [told, struct]
+        callback = PROGRESS(report)
+        struct = clattn_progress(fn=c.cast(callback, c.c_void_p))
+        self.kept += [callback, struct]
         return c.addressof(struct)
 
     def options(self, struct, given):
         """Set fields of the struct, or of its parts, by name. Returns the part that has each
         field."""
-        fields, turned = _fields(struct), set()
+        fields, rope_fields = _fields(struct), set()
         for name, value in given.items():
             if name not in fields:
                 raise TypeError(_stranger(name, fields))
@@ -274,7 +274,7 @@ class _Call:
                 continue
             part = fields[name]
             if isinstance(part, clattn_rope):
-                turned.add(name)
+                rope_fields.add(name)
             if name == "window" and isinstance(value, (tuple, list, np.ndarray)):
                 if len(value) != 2:
                     raise ValueError(f"window: (left, right) is taken, not {value!r}")
@@ -285,8 +285,8 @@ class _Call:
                 raise TypeError(f"window: (left, right) is taken, not {value!r}: a row sees `left` keys before its position and `right` "
                                 "keys behind it, and -1 is unbounded: causal=True, window=(2, 0) sees 3 keys")
             self.put(part, name, value)
-        if turned and "layout" not in turned:
-            raise ValueError(f"rope: {min(turned)} is given, layout is not: half or interleaved")
+        if rope_fields and "layout" not in rope_fields:
+            raise ValueError(f"rope: {min(rope_fields)} is given, layout is not: half or interleaved")
         return fields
 
     def run(self, function, *arguments):

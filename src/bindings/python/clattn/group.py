@@ -30,7 +30,7 @@ class _HostCall(_Call):
         super().__init__(None, params, sizes, written)
         self.caller = caller
 
-    def lies(self, array, word):
+    def host_view(self, array, word):
         self.kept.append(array)
         size = STORAGE[word][1].itemsize
         made = self.view(None, word, array.shape, [stride // size for stride in array.strides])
@@ -50,7 +50,7 @@ class _HostCall(_Call):
         if name in self.written and not (array.flags.writeable and np.may_share_memory(array, caller if isinstance(caller, np.ndarray)
             else _array(name, caller))):
             raise lost
-        return self.lies(array, word)
+        return self.host_view(array, word)
 
     def result(self, name, given, shape, dtype, device):
         if isinstance(given, Buffer) or device:
@@ -63,7 +63,7 @@ class _HostCall(_Call):
         if given is None:
             given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype))
         self.results.append((given, None))
-        return self.lies(given, word)
+        return self.host_view(given, word)
 
 
 class _Report(dict):

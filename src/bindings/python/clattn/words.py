@@ -67,9 +67,9 @@ _ELSEWHERE = (
     ("cu_seqlens_q", "cu_seqlens_q [B+1], and cu_seqlens_kv for packed keys",
      "cu_seqlens cu_seq_lens_q qo_indptr q_indptr cu_seq_len_q cu_seqlens_q_padded cu_seqlens_k_new ragged_offset query_start_loc "
      "q_cu_seqlens qo_start_loc"),
-    ("max_q", "max_q, which is found of cu_seqlens_q where that lies in host memory",
+    ("max_q", "max_q, which is computed from a cu_seqlens_q in host memory",
      "max_seqlen_q max_length_q max_seqlen max_q_len max_seq_len_q"),
-    ("max_kv", "max_kv, which is found of cu_seqlens_kv where that lies in host memory",
+    ("max_kv", "max_kv, which is computed from a cu_seqlens_kv in host memory",
      "max_seqlen_k max_length_k max_seqlen_kv max_kv_len max_seq_len_kv"),
     ("q", "the packed axis of q, which is as long as its shape says", "max_total_seq_len_q"),
     ("k", "the packed axis of k, which is as long as its shape says", "max_total_seq_len_kv"),
