@@ -25,9 +25,9 @@ void layer_options_begin(void) {
     copied = getenv("CLATTN_LAYER_COPIES") != NULL;
 }
 
-unsigned long layer_options_flags(unsigned long flags) {
+cl_mem_flags layer_options_flags(cl_mem_flags flags) {
     return copied && flags & CL_MEM_USE_HOST_PTR
-               ? (flags & ~(unsigned long)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR
+               ? (flags & ~(cl_mem_flags)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR
                : flags;
 }
 

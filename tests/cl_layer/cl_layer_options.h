@@ -2,6 +2,8 @@
 #ifndef CLATTN_TESTS_CL_LAYER_OPTIONS_H
 #define CLATTN_TESTS_CL_LAYER_OPTIONS_H
 
+#include <CL/cl.h>
+
 struct _cl_icd_dispatch;
 struct _cl_program;
 
@@ -18,7 +20,7 @@ void layer_options_version(char *version);
 // With CLATTN_LAYER_COPIES set, a buffer over host memory (CL_MEM_USE_HOST_PTR) is a copy of it,
 // even if the device reports shared memory. Later writes by the host or the device stay invisible
 // to the other one.
-unsigned long layer_options_flags(unsigned long flags);
+cl_mem_flags layer_options_flags(cl_mem_flags flags);
 
 // With CLATTN_LAYER_SLOW set, the first build and the first launch need two seconds each, like
 // those of a large kernel.
