@@ -6,7 +6,7 @@
 #    sh bench/run.sh
 set -eu
 cd "$(dirname "$0")/.."
-. tests/steps.sh
+. tests/runner.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 ocl-icd-opencl-dev opencl-headers pocl-opencl-icd \
     libclblast-dev libjansson-dev libpng-dev

@@ -12,10 +12,10 @@ choose_driver() {
     # which PoCL would compile everything again.
     export POCL_CACHE_DIR="${POCL_CACHE_DIR:-$PWD/build/drivers/kernels}"
     mkdir -p "$POCL_CACHE_DIR"
-    # PoCL compiles each kernel again to return its binary: see look_again.sh.
+    # PoCL compiles each kernel again to return its binary: see retry_flaky.sh.
     [ ! -f "$drivers/pocl.icd" ] || export CLATTN_TEST_KEPT=few
     # PoCL 3.1 optimises for three fifths of its compile time. Without --all it optimises only for
-    # the suites that look_again.sh lists. Other checks run their commands with `env $plainly`.
+    # the suites that retry_flaky.sh lists. Other checks run their commands with `env $plainly`.
     export plainly=
     if [ "${all:-on}" = off ] && grep -q 'libpocl\.so\.2\.10' "$drivers/pocl.icd" 2>/dev/null; then
         export CLATTN_TEST_OPTIMISED=few

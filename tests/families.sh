@@ -10,7 +10,7 @@
 # last line as tests/run.sh. The exit status is 1 if a suite failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-. tests/steps.sh
+. tests/runner.sh
 build=$(cd "${1:?FOLDER}" && pwd) || exit 2
 shift
 only=$*

@@ -18,7 +18,7 @@
 # exit status is 77 if there is no driver.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-. tests/steps.sh
+. tests/runner.sh
 . tests/package/debian_packages.sh
 build=$(cd "${1:?FOLDER}" && pwd) || exit 2
 wanted=${2:-} full=${3:-}

@@ -18,7 +18,7 @@
 #   CLATTN_DRIVERS=FOLDER  use the OpenCL driver whose .icd file is in that folder, instead of PoCL
 set -u
 cd "$(dirname "$0")/.." || exit 2
-. tests/steps.sh
+. tests/runner.sh
 . tests/driver.sh
 
 all=off only=
@@ -90,7 +90,7 @@ later "what is counted" sh tests/source/check_steps.sh
 later "the cost model of several ranks" python3 tests/mpi/check_scale.py
 later "docs: snippets run, the reference has every function" env $plainly python3 tests/source/check_guide.py build
 later "formatting" sh tests/source/check_format.sh build
-later "one door to OpenCL, CLBlast and the system" sh tests/source/check_doors.sh
+later "one door to OpenCL, CLBlast and the system" sh tests/source/check_bindings.sh
 later "no OpenCL platform" sh tests/package/check_no_platform.sh build
 [ $all = on ] || later "report: what is submitted, edited, hostile" sh tests/program/check_report.sh build quick
 if [ $all = on ]; then

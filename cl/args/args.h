@@ -249,14 +249,14 @@ typedef struct rope_args {
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
     // Packed keys: the table's first word with lengths of their past; 0: none.
     args_i32 past_word;
-    // With the knob ROTATED: columns of a block of the Hadamard matrix; scale: 1 / sqrt(block).
+    // With the knob HADAMARD: columns of a block of the Hadamard matrix; scale: 1 / sqrt(block).
     args_i32 block;
     args_f32 scale;
     args_i32 within; // 1: rows past an item's length are not changed
 } rope_args;
 ARGS_SIZE(rope_args, 136);
 
-// The caller's positions, cosines and sines (knobs POSITIONS and CACHED).
+// The caller's positions, cosines and sines (knobs POSITIONS and ROPE_TABLES).
 typedef struct rope_source_args {
     args_view positions;  // [batch item, axis (the view's head), row]
     args_view cos, sin;   // [batch item, row, pair]
@@ -281,7 +281,7 @@ typedef struct append_args {
     args_i32 first_side;      // 0: keys and values; 1: only values
     args_f32 amplitude;       // YaRN's factor on cos and sin, else 1
     args_i32 sequences;       // of a ragged batch, whose new rows are one packed item
-    args_i32 block[2];        // keys, values; with ROTATED, as in rope_args; 0: no transform
+    args_i32 block[2];        // keys, values; with HADAMARD, as in rope_args; 0: no transform
     args_f32 scale[2];
     args_i32 unused;
 } append_args;
@@ -302,7 +302,7 @@ typedef struct shift_args {
     args_view k, k_scale; // [B, Hkv, N, D], [B, Hkv, N]
     args_i32 batch, heads, n, head_dim;
     args_i32 rotary_dim, flags, delta;
-    args_i32 block; // with the knob ROTATED: as in rope_args
+    args_i32 block; // with the knob HADAMARD: as in rope_args
     args_f32 scale;
     args_i32 unused;
 } shift_args;
@@ -310,7 +310,7 @@ ARGS_SIZE(shift_args, 120);
 
 // hadamard.cl: y = x H * scale with scale = 1 / sqrt(block). The limits bound local memory.
 #define HADAMARD_MOST_BLOCK 1024
-#define ROTATED_MOST_COLUMNS 1024
+#define HADAMARD_MOST_COLUMNS 1024
 typedef struct hadamard_args {
     args_view x, y;                 // [B, H, N, D]
     args_i32 blocks, block, unused; // per row; numbers per block
@@ -385,10 +385,10 @@ ARGS_SIZE(convert_args, 104);
 // float32 for the knob TYPE_V, where 0 means "the type of k". No storage type has the number 3.
 #define ARGS_TYPE_V_F32 3
 
-// Values of the knob ASK_AHEAD.
-#define ASK_NOTHING 1
-#define ASK_FIRST_LEVEL 2
-#define ASK_SECOND_LEVEL 3
+// Values of the knob PREFETCH_LEVEL.
+#define PREFETCH_NOTHING 1
+#define PREFETCH_FIRST_LEVEL 2
+#define PREFETCH_SECOND_LEVEL 3
 
 // probe_ask.cl: words of its result, whose last word is the index of the next tile. Then head size,
 // query rows, words of a tile of keys or values, and tiles of each kind, which follow the result.
@@ -475,8 +475,8 @@ typedef struct linear_args {
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
 } linear_args;
 ARGS_SIZE(linear_args, 176);
-#define LINEAR_TURNED_W 1
-#define LINEAR_TURNED_X 2
+#define LINEAR_TRANSPOSED_W 1
+#define LINEAR_TRANSPOSED_X 2
 #define LINEAR_POSITIONS 1 // of the flags; other bits are ARGS_...
 
 // Packed weights of linear_matrix.cl: columns of y per block, numbers of the reduction per step,

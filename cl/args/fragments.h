@@ -26,15 +26,15 @@
 // Bytes of a row in local memory. NVIDIA: whole lines of 128, because copies with other pitches are
 // slower. AMD: an odd multiple of 16, so that rows spread over all banks. A row of an AMD values
 // tile is one channel's keys; after eight such rows come 16 bytes of padding, for the same reason.
-#define FRAGMENTS_TURNS_VALUES(engine) ((engine) >= MATRIX_ENGINE_WMMA && (engine) <= MATRIX_ENGINE_MFMA)
+#define FRAGMENTS_TRANSPOSES_VALUES(engine) ((engine) >= MATRIX_ENGINE_WMMA && (engine) <= MATRIX_ENGINE_MFMA)
 #define FRAGMENTS_PITCH(engine, d)                                                                           \
-    ((engine) <= MATRIX_ENGINE_WGMMA  ? ((d) + 63) / 64 * 128                                                \
-     : FRAGMENTS_TURNS_VALUES(engine) ? 32 * FRAGMENTS_STEPS(d) + 16                                         \
-                                      : 32 * FRAGMENTS_STEPS(d))
+    ((engine) <= MATRIX_ENGINE_WGMMA       ? ((d) + 63) / 64 * 128                                           \
+     : FRAGMENTS_TRANSPOSES_VALUES(engine) ? 32 * FRAGMENTS_STEPS(d) + 16                                    \
+                                           : 32 * FRAGMENTS_STEPS(d))
 #define FRAGMENTS_EIGHT_BYTES(keys) (8 * (2 * (keys) + 16) + 16)
 #define FRAGMENTS_VALUE_BYTES(engine, keys, dv)                                                              \
-    (FRAGMENTS_TURNS_VALUES(engine) ? ((dv) + 31) / 32 * 4 * FRAGMENTS_EIGHT_BYTES(keys)                     \
-                                    : (keys)*FRAGMENTS_PITCH(engine, dv))
+    (FRAGMENTS_TRANSPOSES_VALUES(engine) ? ((dv) + 31) / 32 * 4 * FRAGMENTS_EIGHT_BYTES(keys)                \
+                                         : (keys)*FRAGMENTS_PITCH(engine, dv))
 // Queries stay in registers, except on Intel, where a row's output fills them.
 #define FRAGMENTS_KEEPS_QUERIES(engine) ((engine) < MATRIX_ENGINE_DPAS_8)
 // Local memory for a tile's keys and values. Queries that stay in registers are loaded through it.
@@ -60,8 +60,8 @@
 // Stages in which queries are loaded through local memory. Two stages need no more memory than a
 // tile of keys and values, so two groups fit on AMD with heads of 128, and three terms fit on
 // NVIDIA.
-#define FRAGMENTS_TURNS(engine, warps, terms)                                                                \
-    ((FRAGMENTS_TURNS_VALUES(engine) || ((terms) > 1 && FRAGMENTS_KEEPS_QUERIES(engine))) &&                 \
+#define FRAGMENTS_ROUNDS(engine, warps, terms)                                                               \
+    ((FRAGMENTS_TRANSPOSES_VALUES(engine) || ((terms) > 1 && FRAGMENTS_KEEPS_QUERIES(engine))) &&            \
              (warps) % 2 == 0                                                                                \
          ? 2                                                                                                 \
          : 1)

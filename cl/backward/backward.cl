@@ -1,8 +1,8 @@
-// backward.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for any OpenCL 1.2 device.
+// backward.cl: gradients of q (GRADIENT_OF_KV 0), or of k and v (GRADIENT_OF_KV 1), for any OpenCL 1.2 device.
 // The formulas are in clattn/backward.h.
 //
 // A work-group owns TILE_Q rows of the result: query rows, or keys. It loops over the other side,
-// TILE_KV rows at a time, in local memory: keys and values, or query rows and dout. With OF_KEYS it
+// TILE_KV rows at a time, in local memory: keys and values, or query rows and dout. With GRADIENT_OF_KV it
 // also loops over the query heads that share the key. Each kernel computes both dot products of a
 // score again. So groups share no sums and need no atomics, for seven matrix products instead of
 // five.
@@ -26,7 +26,7 @@
 
 // Element d of an own row: first of the tensor with head size D (k or q), second of the one with
 // head size Dv (v or dout).
-#if OF_KEYS
+#if GRADIENT_OF_KV
 #define OWN_FIRST(r, d) kv_at((r)->key, d, KV_KEY)
 #define OWN_SECOND(r, d) kv_at((r)->value, d, KV_VALUE)
 #else
@@ -51,13 +51,15 @@ typedef struct head_inputs {
 void load_others(__local float *first, __local float *second, const head_inputs *in, int o0, int count) {
     for (int x = (int)get_local_id(0); x < count * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;
-        first[row * (HEAD_DIM + 1) + d] = OF_KEYS ? LOAD(TYPE_Q, in->query + (o0 + row) * in->query_row, d)
-                                                  : kv_at(kv_row_at(&in->keys, o0 + row), d, KV_KEY);
+        first[row * (HEAD_DIM + 1) + d] = GRADIENT_OF_KV
+                                              ? LOAD(TYPE_Q, in->query + (o0 + row) * in->query_row, d)
+                                              : kv_at(kv_row_at(&in->keys, o0 + row), d, KV_KEY);
     }
     for (int x = (int)get_local_id(0); x < count * HEAD_DIM_V; x += GROUP) {
         const int row = x / HEAD_DIM_V, d = x % HEAD_DIM_V;
-        second[row * (HEAD_DIM_V + 1) + d] = OF_KEYS ? LOAD(TYPE_OUT, in->dout + (o0 + row) * in->dout_row, d)
-                                                     : kv_at(kv_row_at(&in->values, o0 + row), d, KV_VALUE);
+        second[row * (HEAD_DIM_V + 1) + d] = GRADIENT_OF_KV
+                                                 ? LOAD(TYPE_OUT, in->dout + (o0 + row) * in->dout_row, d)
+                                                 : kv_at(kv_row_at(&in->values, o0 + row), d, KV_VALUE);
     }
 }
 
@@ -89,7 +91,7 @@ void store_columns(__global ELEMENT(TYPE_GRADIENT) * to, const float *sum, int c
         if (c + x * ROW_ITEMS < width) STORE(TYPE_GRADIENT, to, c + x * ROW_ITEMS, sum[x]);
 }
 
-// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With OF_KEYS the first
+// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With GRADIENT_OF_KV the first
 // result is dk and the second dv; else the first is dq and the second is unused.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
@@ -121,17 +123,18 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
         own_row mine;
         in.query = q + view_row(&item_args.q, b, h, 0),
         in.dout = dout + view_row(&item_args.VIEW_DOUT, b, h, 0);
-#if OF_KEYS
+#if GRADIENT_OF_KV
         if (others.x < others.y) mine.key = kv_row_at(&in.keys, row), mine.value = kv_row_at(&in.values, row);
 #else
         mine.query = in.query + row * in.query_row, mine.dout = in.dout + row * in.dout_row;
 #endif
         for (int o0 = others.x; o0 < others.y; o0 += TILE_KV) { // uniform
             const int count = min(TILE_KV, others.y - o0);
-            const block_rows block = {b, h, h, OF_KEYS ? o0 : own0, OF_KEYS ? o0 + count - 1 : row_last};
+            const block_rows block = {b, h, h, GRADIENT_OF_KV ? o0 : own0,
+                                      GRADIENT_OF_KV ? o0 + count - 1 : row_last};
             (void)block; // used with block masks only
-            const int holds =
-                BLOCKS_HOLD(&call, &block, OF_KEYS ? own0 : o0, OF_KEYS ? row_last - own0 + 1 : count);
+            const int holds = BLOCKS_HOLD(&call, &block, GRADIENT_OF_KV ? own0 : o0,
+                                          GRADIENT_OF_KV ? row_last - own0 + 1 : count);
             if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
             (void)SCORE_WHOLE(call, holds);
             barrier(CLK_LOCAL_MEM_FENCE); // the previous tile has been read
@@ -141,7 +144,7 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
             multiply_others(dot, value, &mine, first, second, c, count);
             for (int x = 0; x < ITEM_OTHERS; x++) {
                 const int other = o0 + c + x * ROW_ITEMS, there = min(other, others.y - 1);
-                const int i = OF_KEYS ? there : row, j = OF_KEYS ? row : there;
+                const int i = GRADIENT_OF_KV ? there : row, j = GRADIENT_OF_KV ? row : there;
                 const score_place at = {b, h, j, bounds.item.shift, i};
                 const bool seen = other < o0 + count && own0 + r < own_end &&
                                   j >= mask_first_key(&bounds, i) && j < mask_last_key(&bounds, i);
@@ -155,16 +158,17 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                 const float weight = weights[r * PITCH + other];
                 if (weight == HIDDEN) continue; // skip: 0 * NaN would be NaN
                 add_row(sum, slopes[r * PITCH + other], first + other * (HEAD_DIM + 1), c, HEAD_DIM);
-                if (OF_KEYS) add_row(sum_second, weight, second + other * (HEAD_DIM_V + 1), c, HEAD_DIM_V);
+                if (GRADIENT_OF_KV)
+                    add_row(sum_second, weight, second + other * (HEAD_DIM_V + 1), c, HEAD_DIM_V);
             }
         }
     }
-    const args_view *to = OF_KEYS ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
+    const args_view *to = GRADIENT_OF_KV ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
     const bool stores = own0 + r < written_end; // not a return: see flash.cl
-    const int h_to = OF_KEYS ? place.h_kv : place.h;
-    if (stores && grads.wants & (OF_KEYS ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
+    const int h_to = GRADIENT_OF_KV ? place.h_kv : place.h;
+    if (stores && grads.wants & (GRADIENT_OF_KV ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
         store_columns(first_result + view_row(to, b, h_to, own0 + r), sum, c, HEAD_DIM);
-    if (stores && OF_KEYS && grads.wants & ARGS_WANTS_DV)
+    if (stores && GRADIENT_OF_KV && grads.wants & ARGS_WANTS_DV)
         store_columns(second_result + view_row(&item_args.VIEW_DV, b, h_to, own0 + r), sum_second, c,
                       HEAD_DIM_V);
 }

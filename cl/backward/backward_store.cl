@@ -36,7 +36,7 @@ void store_columns(const backward_store_args *a, __global const float *x, __glob
 #endif
 
 __kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRADIENT) * y,
-                             __global const ulong *turns, __global const int *table,
+                             __global const ulong *frequencies, __global const int *table,
 #if POSITIONS
                              __global const int *positions,
 #endif
@@ -80,8 +80,8 @@ __kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRAD
 #else
     const long position = args.position + n + (args.shifts ? item.shift : 0);
 #endif
-    const float half_turns = rope_half_turns(position, turns[pair]);
-    const float c = cospi(half_turns) * args.amplitude, s = sinpi(half_turns) * args.amplitude;
+    const float angle_over_pi = rope_angle_over_pi(position, frequencies[pair]);
+    const float c = cospi(angle_over_pi) * args.amplitude, s = sinpi(angle_over_pi) * args.amplitude;
     const int d0 = ROPE == 2 ? 2 * pair : pair, d1 = ROPE == 2 ? d0 + 1 : pair + pairs;
     const float x0 = summed(&args, x, from + d0), x1 = summed(&args, x, from + d1);
     STORE(TYPE_GRADIENT, y, to + d0, x0 * c + x1 * s);

@@ -14,7 +14,7 @@
 // Keys with scales are converted without them, so nothing overflows, and the sums are scaled.
 // Values are rounded, like weights.
 //
-// With TERMS queries and all products are float32. Each number is the sum of three bfloat16 terms,
+// With BF16_TERMS queries and all products are float32. Each number is the sum of three bfloat16 terms,
 // and only the six of nine products that affect float32 are computed. The largest of them has its
 // own sums. A tile's output is added by multiply-adds, since engines do not round sums to nearest.
 // If a number is 2^60 or more, infinite or NaN, the group computes everything again without the
@@ -23,7 +23,7 @@
 // With HEAD_ROWS (decode_fragments.cl) the rows are those of all query heads of a key/value head.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch,
 // because some compilers would move a product of the whole warp into both paths.
-#if defined(TERMS) && TERMS > 1
+#if defined(BF16_TERMS) && BF16_TERMS > 1
 #define QUERIES_OF 0
 #else
 #define QUERIES_OF 1
@@ -41,24 +41,24 @@
 #define ROW_VECTORS 1
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * FRAGMENT_ITEMS)
-#if TERMS > 1
+#if BF16_TERMS > 1
 #define TYPE_FRAGMENT STORE_BF16
 #else
 #define TYPE_FRAGMENT TYPE_Q
 #endif
-#if TERMS > 1 || TYPE_KV != TYPE_Q || TYPE_V
+#if BF16_TERMS > 1 || TYPE_KV != TYPE_Q || TYPE_V
 #define STORAGE_FOURS
 #endif
 #include "fragments/fragments.clh"
 #include "call/score.clh"
 
-#define KEY_CONVERTS (TERMS > 1 || TYPE_KV != TYPE_FRAGMENT)
-#define VALUE_CONVERTS (TERMS > 1 || TYPE_V != TYPE_FRAGMENT)
-#if TERMS == 2 || (TERMS == 3) != (TYPE_Q == STORE_F32)
-#error "TERMS is 3 with float32 queries, and 1 with others"
+#define KEY_CONVERTS (BF16_TERMS > 1 || TYPE_KV != TYPE_FRAGMENT)
+#define VALUE_CONVERTS (BF16_TERMS > 1 || TYPE_V != TYPE_FRAGMENT)
+#if BF16_TERMS == 2 || (BF16_TERMS == 3) != (TYPE_Q == STORE_F32)
+#error "BF16_TERMS is 3 with float32 queries, and 1 with others"
 #endif
-#if (TERMS == 1 && KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) || HEAD_DIM > 256 ||  \
-    HEAD_DIM_V > 256
+#if (BF16_TERMS == 1 && KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) ||               \
+    HEAD_DIM > 256 || HEAD_DIM_V > 256
 #error "k is of q's type, of int8, float8, q8_0 or q4_0; heads of at most 256"
 #endif
 #if SCALE_GROUP || SCALE_GROUP_V
@@ -80,7 +80,7 @@
 #error                                                                                                       \
     "TILE_KV is 16, 32, 48 or 64, as the engine has it; at most 16 warps, GROUP_ROWS; ROW_VECTORS is 1 or 2"
 #endif
-#if WIDE != 0 && WIDE != 2
+#if ALIGNED_VECTORS != 0 && ALIGNED_VECTORS != 2
 #error "rows are read by eights or one by one"
 #endif
 
@@ -107,16 +107,16 @@
 #else
 #define DECLARE_PLACES
 #define KEYS_AT 0
-#define VALUES_AT (TERMS * TILE_KV * KEY_PITCH)
+#define VALUES_AT (BF16_TERMS * TILE_KV * KEY_PITCH)
 #endif
-#define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS, TERMS)
-#define TURN_ROWS (TILE_ROWS / TURNS) // rows whose queries are in local memory at once
+#define FRAGMENT_ROUNDS FRAGMENTS_ROUNDS(FRAGMENT_ENGINE, GROUP_ROWS, BF16_TERMS)
+#define ROUND_ROWS (TILE_ROWS / FRAGMENT_ROUNDS) // rows whose queries are in local memory at once
 #define SHARED_BYTES                                                                                         \
-    (TERMS * FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V))
+    (BF16_TERMS * FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, ROUND_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define QUERIES_AT                                                                                           \
     (FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)                                                                \
          ? 0                                                                                                 \
-         : TERMS * FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
+         : BF16_TERMS * FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define CHANGES (SCORE_OPS & ~ARGS_HEAD_SCALES)
 
 #define EACH_KEY_PART(y) FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y++)
@@ -126,10 +126,10 @@
 // The terms of a tile follow one another like additional rows. EACH_PRODUCT has the products of
 // terms that count.
 #define VALUE_TERM_BYTES FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM_V)
-#define EACH_TERM(a) FRAGMENT_UNROLL for (int a = 0; a < TERMS; a++)
-#define EACH_PRODUCT(a, b) EACH_TERM(a) FRAGMENT_UNROLL for (int b = 0; b < TERMS - a; b++)
+#define EACH_TERM(a) FRAGMENT_UNROLL for (int a = 0; a < BF16_TERMS; a++)
+#define EACH_PRODUCT(a, b) EACH_TERM(a) FRAGMENT_UNROLL for (int b = 0; b < BF16_TERMS - a; b++)
 
-#if TERMS > 1
+#if BF16_TERMS > 1
 typedef __global const float *row_pointer;
 #else
 typedef __global const ushort *row_pointer;
@@ -250,7 +250,7 @@ FRAGMENT_INLINE void add_values(warp_state *t, fragment_own *p, fragment_memory 
 #define TAKE_WEIGHTS
 #define TAKEN_WEIGHTS (&scores)
 // Add the product of the first terms to `high`, or, if `less`, another product to `low`.
-#if TERMS > 1
+#if BF16_TERMS > 1
 #define ADD_PRODUCT(high, low, own, shared, less, i)                                                         \
     {                                                                                                        \
         if (less)                                                                                            \
@@ -265,21 +265,21 @@ FRAGMENT_INLINE void add_values(warp_state *t, fragment_own *p, fragment_memory 
 FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragment_memory *memory, int begin,
                                     int end) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
-#if TERMS > 1
+#if BF16_TERMS > 1
     warp_scores low;
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) low.s[x][y][e] = 0.0f;
 #endif
     FRAGMENT_UNROLL for (int d = begin; d < end; d++) {
 #if !FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
-        fragment_own own[ROW_VECTORS][TERMS];
+        fragment_own own[ROW_VECTORS][BF16_TERMS];
         EACH_VECTOR(x)
         EACH_TERM(a)
         FRAGMENT_LOAD_OWN(own[x][a], *memory, QUERIES_AT,
-                          WARP_ROWS * FRAGMENT_WARP + FRAGMENT_ROWS * x + TURN_ROWS * a, d, KEY_PITCH);
+                          WARP_ROWS * FRAGMENT_WARP + FRAGMENT_ROWS * x + ROUND_ROWS * a, d, KEY_PITCH);
         (void)queries;
 #endif
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
-            fragment_shared k[TERMS];
+            fragment_shared k[BF16_TERMS];
             EACH_TERM(b) FRAGMENT_LOAD_KEYS(k[b], *memory, FRAGMENT_COLUMNS * y + TILE_KV * b, d, KEY_PITCH);
             EACH_VECTOR(x)
             EACH_PART(i)
@@ -287,7 +287,7 @@ FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragm
             ADD_PRODUCT(w->s[x][y + i], low.s[x][y + i], QUERY(own, x, d, a), k[b], a + b, i);
         }
     }
-#if TERMS > 1
+#if BF16_TERMS > 1
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] += low.s[x][y][e];
 #endif
 }
@@ -318,9 +318,9 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
 // o += P V. With built-in functions a part of the output is rescaled and gets all keys before the
 // next part. Compilers that copy a product's input and output registers then do so for one part
 // only.
-#if TERMS > 1
+#if BF16_TERMS > 1
 FRAGMENT_INLINE void add_values(warp_state *t, warp_scores *w, fragment_memory *memory, int from) {
-    fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP][TERMS];
+    fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP][BF16_TERMS];
     EACH_VECTOR(x)
     FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) EACH_TERM(a)
         FRAGMENT_WEIGHTS(p[x][z][a], w->s[x], z, *memory);
@@ -328,7 +328,7 @@ FRAGMENT_INLINE void add_values(warp_state *t, warp_scores *w, fragment_memory *
         fragment_sums high[ROW_VECTORS][FRAGMENT_PARTS], low[ROW_VECTORS][FRAGMENT_PARTS];
         EACH_VECTOR(x) EACH_PART(i) EACH_ELEMENT(e) high[x][i][e] = 0.0f, low[x][i][e] = 0.0f;
         FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
-            fragment_shared v[TERMS];
+            fragment_shared v[BF16_TERMS];
             EACH_TERM(b)
             FRAGMENT_LOAD_VALUES(v[b], *memory, from + VALUE_TERM_BYTES * b, FRAGMENT_STEP * z, y,
                                  VALUE_PITCH);
@@ -407,7 +407,7 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
 }
 #endif
 
-#if FRAGMENT_FETCHES || TERMS > 1
+#if FRAGMENT_FETCHES || BF16_TERMS > 1
 #define SHRINK(t, x, n, by) (t)->keep[x][n] = (by)
 #else
 #define SHRINK(t, x, n, by) EACH_VALUE_PART(y) EACH_OF_ROW(z)(t)->o[x][y][ROW_ELEMENT(n, z)] *= (by)

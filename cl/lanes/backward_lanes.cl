@@ -16,7 +16,7 @@
 #define SCORE_GRADIENTS
 #define GRAD_PAIRS DOT_BF16
 #define GRAD_COLUMNS LANES
-#define GRAD_KEYS_TURNED 0
+#define GRAD_KEYS_TRANSPOSED 0
 // Products with columns in lanes have GRAD_ROWS x GRAD_VECTORS accumulators. K of GRAD_CHUNK keys
 // stays in the first-level cache while all rows of a tile use it.
 #define GRAD_ROWS 4

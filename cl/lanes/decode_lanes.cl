@@ -12,7 +12,7 @@
 // Memory must be requested in address order and without pauses. On a Zen 5 prefetching a tile
 // ahead, line by line, needs 0.5 to 0.99 of the time without. Some CPUs gain more from the
 // second-level cache than from the first: probe_ask.cl measures both, and the planner sets the knob
-// ASK_AHEAD.
+// PREFETCH_LEVEL.
 
 // Other defaults than knobs.def's. Float32 waits for memory: one key at a time, so that addresses
 // increase line by line. 16-bit storage is limited by arithmetic: two keys share loads of the
@@ -267,7 +267,7 @@ void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, 
 
 #if SCORE_OPS & ARGS_BLOCKS
 #define SPLIT_KEYS(call, block, split, begin, end)                                                           \
-    blocks_deal(call, block, split, (call)->args->splits, begin, end)
+    blocks_partition(call, block, split, (call)->args->splits, begin, end)
 #else
 #define SPLIT_KEYS(call, block, split, begin, end)                                                           \
     ((void)(block), split_keys((call)->args, split, begin, end))

@@ -231,7 +231,7 @@ void add_seen(rows_tile *r, const VEC *p_tile, const VEC *keep, const kept_keys 
 }
 
 // Prefetch a part of the next tile of keys with each block of columns of row tile n.
-void ask_ahead(kept_keys *kept, int n, int d) {
+void prefetch_level(kept_keys *kept, int n, int d) {
     const int blocks = (HEAD_DIM_V + KEY_BLOCK - 1) / KEY_BLOCK;
     const int part = (n * blocks + d / KEY_BLOCK + 1) * TILE_KV / (kept->tiles * blocks);
     for (; kept->asked < min(kept->end, kept->k0 + TILE_KV + part); kept->asked++) {
@@ -263,7 +263,7 @@ REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n 
         const product_values values = {kept->v, KEPT_PITCH_V, PRODUCT_STEPS(kept->count)};
 #pragma unroll 1
         for (int d = 0; d + KEY_BLOCK <= HEAD_DIM_V; d += KEY_BLOCK) {
-            if (FAR_AHEAD) ask_ahead(kept, n, d);
+            if (FAR_AHEAD) prefetch_level(kept, n, d);
             product_value_block(r->o, s_tile, keep, &values, d, KEY_BLOCK);
         }
         if (HEAD_DIM_V % KEY_BLOCK != 0)

@@ -38,7 +38,8 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
                 __global const ELEMENT(TYPE_KV) * wo, __global const ELEMENT(TYPE_BIAS) * bq,
                 __global const ELEMENT(TYPE_BIAS) * bk, __global const ELEMENT(TYPE_BIAS) * bv,
                 __global const ELEMENT(TYPE_BIAS) * bo, __global ELEMENT(TYPE_OUT) * y,
-                __global const ulong *turns, __global const int *positions, __global small_layer *shared) {
+                __global const ulong *frequencies, __global const int *positions,
+                __global small_layer *shared) {
     volatile __global int *taken = &shared->taken, *done = &shared->done, *left = &shared->left;
     const small_steps steps = steps_of(shared, &args);
     for (int looks = 0; looks < LOOKS_MOST;) {
@@ -63,14 +64,15 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
                             which == SMALL_Q   ? bq
                             : which == SMALL_K ? bk
                                                : bv,
-                            out, turns, positions, tile * COLUMN_TILE, 0);
+                            out, frequencies, positions, tile * COLUMN_TILE, 0);
         } else if (part < steps.attention) {
             const int n = part - steps.v, item = n / shared->tiles;
             flash_lanes(FUSED_VALUES, n % shared->tiles, shared->tiles, item / args.heads, item % args.heads);
         } else {
             const linear_args of = shared->of[SMALL_OUT];
             const w_matrix w = {wo};
-            project_columns(&of, out, w, bo, y, turns, positions, (part - steps.attention) * COLUMN_TILE, 0);
+            project_columns(&of, out, w, bo, y, frequencies, positions,
+                            (part - steps.attention) * COLUMN_TILE, 0);
         }
         MEMORY_FENCE;
         atomic_inc(done);

@@ -63,7 +63,7 @@ w_part load_w(w_pointer w, long k) {
 #define LOAD_W_PART(w, k, count) load_w(w, k) // blocks are whole
 #elif W_SCALED
 w_part scale_part(row_of_w w, int k, vec_pair n) {
-#if ZEROS
+#if ZERO_POINTS
     const float zero = KV_ZERO(w, KV_KEY, k);
     n.a -= zero, n.b -= zero;
 #endif
@@ -95,7 +95,7 @@ REGISTER_INLINE VEC add_part(vec_pair x, w_part w, VEC sum) {
 
 // Prefetch SPAN numbers of a row from number k on.
 REGISTER_INLINE void ask(w_pointer w, int k) {
-    if (ASK_AHEAD != ASK_SECOND_LEVEL) return;
+    if (PREFETCH_LEVEL != PREFETCH_SECOND_LEVEL) return;
     __global const uchar *at = (__global const uchar *)BLOCK_AT(TYPE_KV, w, k);
     const int bytes = STORED_BYTES(TYPE_KV, SPAN);
     if (bytes < 64 && k / SPAN % (64 / max(bytes, 1)) != 0) return;
@@ -319,13 +319,14 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 #if ROPE
 // Apply RoPE to a block; all pairs share vectors of cosine and sine. It includes repeated rows and
 // columns: loops that skip them crashed Intel's compiler 2026.2.
-void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
+void rope_block(const linear_args *a, __global const ulong *frequencies, const row_block *rows,
                 const column_block *columns, float y[ROW_BLOCK * COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
         const int d = columns->d[2 * i % COLUMN_BLOCK];
-        const ulong part = d < a->rotary_dim ? (ulong)rows->position[2 * i / COLUMN_BLOCK] * turns[d / 2] : 0;
+        const ulong part =
+            d < a->rotary_dim ? (ulong)rows->position[2 * i / COLUMN_BLOCK] * frequencies[d / 2] : 0;
         angle[i] = (float)as_long(part) * 0x1.0p-63f;
     }
     vstore16(cospi(vload16(0, angle)) * a->amplitude, 0, c);
@@ -391,7 +392,7 @@ typedef struct projection {
     w_matrix w;
     bias_pointer bias;
     __global ELEMENT(TYPE_OUT) * y;
-    __global const ulong *turns;
+    __global const ulong *frequencies;
     __global const int *table;
     const epilogue *after;
 } projection;
@@ -404,7 +405,7 @@ void finish_columns(const projection *p, const row_block *rows, const column_blo
     float result[SUM_GROUPS * LANES];
     finish_sums(columns, sum, result);
 #if ROPE
-    if (p->a->rotary_dim > 0) turn_block(p->a, p->turns, rows, columns, result);
+    if (p->a->rotary_dim > 0) rope_block(p->a, p->frequencies, rows, columns, result);
 #endif
 #if EPILOGUE
     float of_up[SUM_GROUPS * LANES];
@@ -451,9 +452,9 @@ void project(const projection *p, int first, int last) {
 
 // Compute columns [first, first + COLUMN_TILE) of one projection. `after` is used with EPILOGUE.
 void project_columns(const linear_args *a, x_pointer x, w_matrix w, bias_pointer bias,
-                     __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
-                     int first, const epilogue *after) {
-    const projection p = {a, x, w, bias, y, turns, table, after};
+                     __global ELEMENT(TYPE_OUT) * y, __global const ulong *frequencies,
+                     __global const int *table, int first, const epilogue *after) {
+    const projection p = {a, x, w, bias, y, frequencies, table, after};
     project(&p, first, min(first + COLUMN_TILE, a->columns));
 }
 
@@ -470,7 +471,8 @@ linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE
                  W_SCALES_OF(0) W_SCALES_OF(1) W_SCALES_OF(2) __global const ELEMENT(TYPE_BIAS) * bias0,
                  __global const ELEMENT(TYPE_BIAS) * bias1, __global const ELEMENT(TYPE_BIAS) * bias2,
                  __global ELEMENT(TYPE_OUT) * y0, __global ELEMENT(TYPE_OUT) * y1,
-                 __global ELEMENT(TYPE_OUT) * y2, __global const ulong *turns, __global const int *table,
+                 __global ELEMENT(TYPE_OUT) * y2, __global const ulong *frequencies,
+                 __global const int *table,
 #if EPILOGUE
                  __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue_of,
 #endif
@@ -479,16 +481,17 @@ linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE
 #if EPILOGUE
     const epilogue after = {&args1, all1, bias1, residual, &epilogue_of};
     (void)all2;
-    project_columns(&args0, x, all0, bias0, y0, turns, table, (int)get_group_id(0) * COLUMN_TILE, &after);
+    project_columns(&args0, x, all0, bias0, y0, frequencies, table, (int)get_group_id(0) * COLUMN_TILE,
+                    &after);
 #else
     const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0),
               tiles1 = tiles0 + column_tiles(&args1);
     if (tile < tiles0)
-        project_columns(&args0, x, all0, bias0, y0, turns, table, tile * COLUMN_TILE, 0);
+        project_columns(&args0, x, all0, bias0, y0, frequencies, table, tile * COLUMN_TILE, 0);
     else if (tile < tiles1)
-        project_columns(&args1, x, all1, bias1, y1, turns, table, (tile - tiles0) * COLUMN_TILE, 0);
+        project_columns(&args1, x, all1, bias1, y1, frequencies, table, (tile - tiles0) * COLUMN_TILE, 0);
     else
-        project_columns(&args2, x, all2, bias2, y2, turns, table, (tile - tiles1) * COLUMN_TILE, 0);
+        project_columns(&args2, x, all2, bias2, y2, frequencies, table, (tile - tiles1) * COLUMN_TILE, 0);
 #endif
 }
 #endif

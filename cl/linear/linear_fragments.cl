@@ -1,6 +1,6 @@
 // linear_fragments.cl: y = x W^T + bias for many rows on a GPU's matrix engine, shared by the
 // work-items of a warp (fragments.clh). x and W are both float16 or both bfloat16, with float32
-// sums; with TERMS at least one is float32, and the other may be bfloat16.
+// sums; with BF16_TERMS at least one is float32, and the other may be bfloat16.
 //
 // A work-group of GROUP_ROWS x GROUP_COLUMNS warps has a tile of y. A warp has
 // FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers. Rows of x are the
@@ -12,13 +12,13 @@
 // Local size FRAGMENT_GROUP; global size (FRAGMENT_GROUP * ceil(B*rows / TILE_ROWS),
 // ceil(columns / TILE_COLUMNS)).
 //
-// With TERMS a float32 is the sum of three bfloat16 terms. Only products of terms that affect
+// With BF16_TERMS a float32 is the sum of three bfloat16 terms. Only products of terms that affect
 // float32 are computed: six for two float32 operands, three for one and a bfloat16. Numbers are
 // split on their way to local memory, where a chunk has one buffer; the next chunk waits in
 // registers. Engines do not round their sums to nearest. So each chunk has its own sums, with the
 // product of the first terms separate, which are added to the total. Function `mend` handles
 // numbers that terms cannot represent.
-#if defined(TERMS) && TERMS > 1
+#if defined(BF16_TERMS) && BF16_TERMS > 1
 #define TYPES_OF 0
 #else
 #define TYPES_OF 1
@@ -39,24 +39,25 @@
 #define COLUMN_TILE 32
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * GROUP_COLUMNS * FRAGMENT_ITEMS)
-#if TERMS > 1
+#if BF16_TERMS > 1
 #define TYPE_FRAGMENT STORE_BF16
 #define STORAGE_FOURS
 #endif
 #include "fragments/fragments.clh"
 #include "linear/linear.clh"
 
-#if TERMS == 1 && TYPE_Q != TYPE_KV
+#if BF16_TERMS == 1 && TYPE_Q != TYPE_KV
 #error "x and the weights are of one type of 16 bits"
 #endif
-#if TERMS == 2 || (TERMS == 3 && TYPE_Q + TYPE_KV != STORE_F32 && TYPE_Q + TYPE_KV != STORE_BF16) ||         \
-    (TERMS == 3 && TYPE_Q == STORE_F16)
-#error "TERMS is 3 with x and weights of float32, or one of them of bfloat16; 1 with others"
+#if BF16_TERMS == 2 ||                                                                                       \
+    (BF16_TERMS == 3 && TYPE_Q + TYPE_KV != STORE_F32 && TYPE_Q + TYPE_KV != STORE_BF16) ||                  \
+    (BF16_TERMS == 3 && TYPE_Q == STORE_F16)
+#error "BF16_TERMS is 3 with x and weights of float32, or one of them of bfloat16; 1 with others"
 #endif
 #if FRAGMENT_TILES
 #error "products are of fragments that are loaded: MATRIX_ENGINE and EMULATED are none of wgmma"
 #endif
-#if WIDE != 0 && WIDE != 2
+#if ALIGNED_VECTORS != 0 && ALIGNED_VECTORS != 2
 #error "rows are read by eights or one by one"
 #endif
 #if CHUNK != 32 && CHUNK != 64
@@ -84,8 +85,8 @@
 #define W_LINES (TILE_COLUMNS / FOLD)
 #define X_BYTES (X_LINES * LINE_BYTES)
 // Buffers, or terms in one buffer. W comes first.
-#define X_TERMS LINEAR_FRAGMENTS_TERMS(TERMS, TYPE_Q == STORE_F32)
-#define W_TERMS LINEAR_FRAGMENTS_TERMS(TERMS, TYPE_KV == STORE_F32)
+#define X_TERMS LINEAR_FRAGMENTS_TERMS(BF16_TERMS, TYPE_Q == STORE_F32)
+#define W_TERMS LINEAR_FRAGMENTS_TERMS(BF16_TERMS, TYPE_KV == STORE_F32)
 #define X_AT (W_TERMS * W_LINES * LINE_BYTES)
 #define LOCAL_BYTES                                                                                          \
     LINEAR_FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, X_TERMS *TILE_ROWS + W_TERMS * TILE_COLUMNS, CHUNK)
@@ -109,7 +110,7 @@
 #define PASS_PLACE(n, lines)                                                                                 \
     FRAGMENT_PLACE(PASS_LINE(n, lines), PASS_FOLD(n, lines) * PIECES + OWN_PIECE, LINE_BYTES)
 
-#if TERMS > 1
+#if BF16_TERMS > 1
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global const ELEMENT(TYPE_KV) * matrix_pointer;
 typedef float8 piece; // eight numbers of a row in registers
@@ -162,8 +163,9 @@ FRAGMENT_INLINE long number_place(int d, int columns, long head) {
 
 // Load the chunk from number k on to a buffer. begin_chunk runs before the current chunk is
 // multiplied, end_chunk after it. A whole chunk is contiguous.
-#define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
-#if TERMS > 1
+#define IS_WHOLE(a, k)                                                                                       \
+    (ALIGNED_VECTORS == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
+#if BF16_TERMS > 1
 // Numbers d to d + 7 of a row; 0 past the reduction.
 #define TAKE_PIECE(x, type, row, d, columns, head)                                                           \
     {                                                                                                        \
@@ -173,7 +175,7 @@ FRAGMENT_INLINE long number_place(int d, int columns, long head) {
                 (d) + i_ < a->reduction ? LOAD(type, row, number_place((d) + i_, columns, head)) : 0.0f;     \
         (x) = (float8)(each_[0], each_[1], each_[2], each_[3], each_[4], each_[5], each_[6], each_[7]);      \
     }
-#if WIDE == 2 // eight numbers are contiguous
+#if ALIGNED_VECTORS == 2 // eight numbers are contiguous
 #define BRING(x, type, row, d, columns, head)                                                                \
     if (whole || (d) + 8 <= a->reduction)                                                                    \
         (x) = LOAD_EIGHT(type, row, whole ? (d) : number_place(d, columns, head));                           \
@@ -228,7 +230,7 @@ FRAGMENT_INLINE uint end_chunk(const fetched *f, int buffer, fragment_memory *me
     return strange;
 }
 #else
-// Numbers d to d + 7 of a row; 0 past the reduction. Eight numbers are contiguous with WIDE.
+// Numbers d to d + 7 of a row; 0 past the reduction. Eight numbers are contiguous with ALIGNED_VECTORS.
 FRAGMENT_INLINE uint4 piece_of(x_pointer row, int d, const linear_args *a, int columns, long head) {
     uint x[8];
     for (int i = 0; i < 8; i++)
@@ -239,11 +241,11 @@ FRAGMENT_INLINE uint4 piece_of(x_pointer row, int d, const linear_args *a, int c
 #define PIECE_BYTES(d) (whole ? 16 : 2 * clamp(a->reduction - (d), 0, 8))
 #define PIECE_PLACE(d, columns, head) (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
 // Load a piece of a row to the work-item's registers, or to its place.
-#if FRAGMENT_FETCHES && WIDE == 2
+#if FRAGMENT_FETCHES && ALIGNED_VECTORS == 2
 #define BRING(own, to, row, at, d, bytes, columns, head) (own) = fragment_piece((row) + (at), bytes)
 #elif FRAGMENT_FETCHES
 #define BRING(own, to, row, at, d, bytes, columns, head) (own) = piece_of(row, d, a, columns, head)
-#elif WIDE == 2
+#elif ALIGNED_VECTORS == 2
 #define BRING(own, to, row, at, d, bytes, columns, head) FRAGMENT_COPY(*memory, to, (row) + (at), bytes)
 #else
 #define BRING(own, to, row, at, d, bytes, columns, head)                                                     \
@@ -284,7 +286,7 @@ FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *me
 #define SHARED_FOLD(y) WARP_FOLD(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS *(y), W_LINES)
 
 // Add the products over a chunk. Rows from a multiple of 8 on begin at their place.
-#if TERMS > 1
+#if BF16_TERMS > 1
 FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
     fragment_own own[ROW_VECTORS][STEPS][X_TERMS];
     EACH_VECTOR(x)
@@ -301,7 +303,7 @@ FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *m
             EACH_VECTOR(x)
             EACH_PART(i)
             FRAGMENT_UNROLL for (int n = 0; n < X_TERMS; n++)
-                FRAGMENT_UNROLL for (int m = 0; m < W_TERMS && n + m < TERMS; m++) {
+                FRAGMENT_UNROLL for (int m = 0; m < W_TERMS && n + m < BF16_TERMS; m++) {
                 if (n + m > 0)
                     FRAGMENT_MULTIPLY_ADD(low[x][i], own[x][d][n], w[m], i, *memory);
                 else
@@ -331,7 +333,7 @@ FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *m
 #define HAVE_READ
 #endif
 
-#if TERMS > 1
+#if BF16_TERMS > 1
 #define STRANGE_PARAMETER , uint *strange
 #define STRANGE_VALUE , &strange
 #define SEE_STRANGE(found) *strange |= (found)
@@ -371,7 +373,7 @@ FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, 
     return 1 - buffer;
 }
 
-#if TERMS > 1
+#if BF16_TERMS > 1
 // Recompute elements by multiply-adds if terms cannot represent their operands. This is the case in
 // rows and columns with a number that is too large, infinite or NaN. It is also the case for
 // elements below 2^-20 if a number is too small; larger ones do not depend on what engines lose
@@ -441,9 +443,9 @@ FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global 
 #endif
 
 FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *rows, int first_column,
-                           bias_pointer bias, __global const ulong *turns,
+                           bias_pointer bias, __global const ulong *frequencies,
                            __global ELEMENT(TYPE_OUT) * y_all) {
-    (void)turns; // used with RoPE
+    (void)frequencies; // used with RoPE
     EACH_STORED_PART(y) {
         FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z += 2) {
             int walked[2];
@@ -464,7 +466,7 @@ FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *
                     (float2)(STORED(t, x, y)[ROW_ELEMENT(n, z)], STORED(t, x, y)[ROW_ELEMENT(n, z + 1)]) +
                     more;
 #if ROPE
-                value = turn_pair(a, turns, rows->position[x][n], walked[0] % a->y_head_columns, value);
+                value = rope_pair(a, frequencies, rows->position[x][n], walked[0] % a->y_head_columns, value);
 #endif
                 const long row = rows->y[x][n];
                 if (row >= 0 && walked[0] < a->columns) STORE(TYPE_OUT, y_all, row + at[0], value.s0);
@@ -477,7 +479,7 @@ FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *
 
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
 linear_fragments(x_pointer x, matrix_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
-                 __global const ulong *turns, __global const int *table, linear_args args) {
+                 __global const ulong *frequencies, __global const int *table, linear_args args) {
     __local uint4 tile[LOCAL_BYTES / 16] __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
@@ -500,5 +502,5 @@ linear_fragments(x_pointer x, matrix_pointer w, bias_pointer bias, __global ELEM
         buffer = next_chunk(&sums, &on_way, &rows, &args, k, false, buffer, &memory STRANGE_VALUE);
     MEND;
     find_results(&results, &args, table, first_row + WARP_ROWS * WARP_ROW);
-    store(&sums, &args, &results, first_column + COLUMN_TILE * WARP_COLUMN, bias, turns, y);
+    store(&sums, &args, &results, first_column + COLUMN_TILE * WARP_COLUMN, bias, frequencies, y);
 }

@@ -41,7 +41,7 @@
 // Blocks of W that are packed at once, and their size. Padding after each row avoids conflicts in
 // the first-level cache if the reduction is a power of two. A transposed W is packed in transposed
 // blocks: enough of them to use whole cache lines of a row.
-#if TURNED & LINEAR_TURNED_W
+#if TRANSPOSED & LINEAR_TRANSPOSED_W
 #define W_WIDE ((COLUMN_BLOCK + 3) / 4 * 4)
 #define W_FLOATS (TILE_STEPS * W_WIDE + LANES) // whole vectors are stored
 #define W_AT(w, n, d) w[(d)*W_WIDE + (n)]
@@ -120,7 +120,7 @@ VEC gather_x(const linear_args *a, x_pointer row, int k) {
     return VLOAD(0, t);
 }
 
-#if TURNED & LINEAR_TURNED_X
+#if TRANSPOSED & LINEAR_TRANSPOSED_X
 // One step k of the reduction for LANES rows of a transposed x; 0 past the reduction. If the rows
 // are not contiguous, each is read by itself.
 VEC load_step(const linear_args *a, x_pointer x, const long row_at[LANES], int k) {
@@ -180,7 +180,7 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
 // `pack_w` copies `blocks` blocks of W as float32 (with DOT_BF16 as pairs), with 0 past the
 // reduction; columns past the last one repeat it. `next_w` is the part of W that a panel
 // prefetches.
-#if TURNED & LINEAR_TURNED_W
+#if TRANSPOSED & LINEAR_TRANSPOSED_W
 void pack_w(const linear_args *a, w_matrix of, int column, int k, int depth, int blocks, float *to) {
     w_pointer w = of.at + a->w_offset + k * a->w_row;
     for (int d = 0; d < depth; d += STEP, to += W_WIDE) {
@@ -319,13 +319,13 @@ void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], in
 
 #if ROPE
 // Apply RoPE to the tile, which has whole heads: cosine and sine of a pair serve all of them.
-void turn_tile(const linear_args *a, __global const ulong *turns, const ulong position[TILE_ROWS],
+void rope_tile(const linear_args *a, __global const ulong *frequencies, const ulong position[TILE_ROWS],
                int columns, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
         for (int v = 0; v < TILE_VECTORS; v++) {
-            const VEC_ULONG part = PASTE(vload, LANES)(0, position + v * LANES) * turns[pair];
-            const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
-            const VEC c = cospi(half_turns) * a->amplitude, s = sinpi(half_turns) * a->amplitude;
+            const VEC_ULONG part = PASTE(vload, LANES)(0, position + v * LANES) * frequencies[pair];
+            const VEC angle_over_pi = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
+            const VEC c = cospi(angle_over_pi) * a->amplitude, s = sinpi(angle_over_pi) * a->amplitude;
             for (int head = 0; head < columns; head += a->y_head_columns) {
                 VEC *first = &tile[v / ROW_VECTORS][head + rope_pair_first(pair)][v % ROW_VECTORS];
                 VEC *second = &tile[v / ROW_VECTORS][head + rope_pair_second(a, pair)][v % ROW_VECTORS];
@@ -340,7 +340,7 @@ void turn_tile(const linear_args *a, __global const ulong *turns, const ulong po
 
 __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
                            W_SCALES_OF() __global const ELEMENT(TYPE_BIAS) * bias,
-                           __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
+                           __global ELEMENT(TYPE_OUT) * y, __global const ulong *frequencies,
                            __global const int *table, linear_args args) {
     const int first_column = (int)get_global_id(1) * args.column_tile;
     const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
@@ -410,7 +410,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
         }
     }
 #if ROPE
-    turn_tile(&args, turns, position, columns, y_tile);
+    rope_tile(&args, frequencies, position, columns, y_tile);
 #endif
     for (int n = 0; n < columns; n += LANES) store_y(&args, y, y_row_at, rows, first_column, n, y_tile);
 }

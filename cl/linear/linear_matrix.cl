@@ -136,7 +136,8 @@ void multiply_block(float *sums, const ushort *x, __global const uint *w, int st
 #if SPLITS_NUMBERS
 // Load 32 rows of x from k on, one row per lane, as in linear_lanes.cl. Rows past the last one
 // repeat it.
-void turn_x(const linear_args *a, x_pointer x, const owned *o, int first, int k, int depth, VEC part[][2]) {
+void transpose_x(const linear_args *a, x_pointer x, const owned *o, int first, int k, int depth,
+                 VEC part[][2]) {
     for (int v = 0; v < 2; v++)
         for (int d = 0; d < depth; d += LANES) {
             VEC t[LANES];
@@ -169,7 +170,7 @@ void multiply_plainly(const linear_args *a, x_pointer x, w_pointer w, const floa
     for (int n = 0; n < BLOCK; n++) acc[n][0] = acc[n][1] = (VEC)(start[n]);
     for (int k = 0; k < a->reduction; k += REDUCTION_TILE) {
         const int depth = min(REDUCTION_TILE, a->reduction - k);
-        turn_x(a, x, o, row, k, depth, part);
+        transpose_x(a, x, o, row, k, depth, part);
         for (int n = 0; n < BLOCK; n += 4) {
             long at[4];
             for (int j = 0; j < 4; j++) at[j] = min(column + n + j, a->columns - 1) * a->w_row;
@@ -198,15 +199,16 @@ void mend_blocks(const linear_args *a, x_pointer x, w_pointer w, __global const 
 #if ROPE
 // Apply RoPE to the heads of a row of the tile, which are whole: cosines and sines of 16 pairs
 // serve all heads.
-void turn_line(const linear_args *a, __global const ulong *turns, long position, int columns, float *line) {
+void rope_line(const linear_args *a, __global const ulong *frequencies, long position, int columns,
+               float *line) {
     const int pairs = a->rotary_dim / 2;
     for (int first = 0; first < pairs; first += LANES) {
         float c[LANES] LANES_ALIGNED, s[LANES] LANES_ALIGNED;
         ulong turn[LANES] LANES_ALIGNED;
-        for (int i = 0; i < LANES; i++) turn[i] = turns[min(first + i, pairs - 1)];
+        for (int i = 0; i < LANES; i++) frequency[i] = frequencies[min(first + i, pairs - 1)];
         const VEC_ULONG part = *(const VEC_ULONG *)turn * (VEC_ULONG)((ulong)position);
-        const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
-        *(VEC *)c = cospi(half_turns) * a->amplitude, *(VEC *)s = sinpi(half_turns) * a->amplitude;
+        const VEC angle_over_pi = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
+        *(VEC *)c = cospi(angle_over_pi) * a->amplitude, *(VEC *)s = sinpi(angle_over_pi) * a->amplitude;
         for (int head = 0; head < columns; head += a->y_head_columns)
             for (int i = 0; i < min(LANES, pairs - first); i++) {
                 float *y0 = line + head + rope_pair_first(first + i),
@@ -232,7 +234,7 @@ void store_line(const linear_args *a, y_pointer y, const owned *o, const float *
 }
 
 // Finish and store row r of y: its sums, the bias if it is missing, and RoPE.
-void finish_row(const linear_args *a, y_pointer y, __global const ulong *turns, const float *start,
+void finish_row(const linear_args *a, y_pointer y, __global const ulong *frequencies, const float *start,
                 const owned *o, int r, const float *sums) {
     float line[TILE_COLUMNS] LANES_ALIGNED;
     for (int n = 0; n < o->columns; n += LANES) {
@@ -242,7 +244,7 @@ void finish_row(const linear_args *a, y_pointer y, __global const ulong *turns, 
             *(const VEC *)(from + n % BLOCK) + (whole ? (VEC)(0.0f) : *(const VEC *)(start + n));
     }
 #if ROPE
-    turn_line(a, turns, o->position[r], o->columns, line);
+    rope_line(a, frequencies, o->position[r], o->columns, line);
 #endif
     store_line(a, y + o->y_at[r], o, line);
 }
@@ -264,7 +266,7 @@ void find_rows(const linear_args *a, __global const int *table, long first_row, 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 linear_matrix(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
               __global const uint *packed, __global const ELEMENT(TYPE_BIAS) * bias,
-              __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
+              __global ELEMENT(TYPE_OUT) * y, __global const ulong *frequencies, __global const int *table,
               linear_args args) {
     const long first_row = (long)get_global_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
     const int blocks = LINEAR_MATRIX_BLOCKS(args.columns), all_steps = LINEAR_MATRIX_STEPS(args.reduction);
@@ -298,5 +300,5 @@ linear_matrix(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV
 #if SPLITS_NUMBERS
     mend_blocks(&args, x, w, packed, start, &o, (VEC(*)[2])tiles, sums);
 #endif
-    for (int r = 0; r < o.rows; r++) finish_row(&args, y, turns, start, &o, r, sums);
+    for (int r = 0; r < o.rows; r++) finish_row(&args, y, frequencies, start, &o, r, sums);
 }

@@ -49,7 +49,7 @@ typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 #define MAD(a, b, c) mad(a, b, c)
 #endif
 
-#if WIDE
+#if ALIGNED_VECTORS
 // A piece of a row as loaded, by aligned loads, and the four floats of each half.
 #define RAW_0 uint8
 #define RAW_1 uint4
@@ -145,8 +145,8 @@ void add_team(__local float4 sums[PASS][WORK_GROUP], int id) {
 
 // Store rows [first, first + PASS) of the block; a work-item stores pairs of columns.
 void store_sums(const linear_args *a, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
-                __global const ulong *turns, __local const row_places *rows, int first, int count, int column,
-                int id, __local const float4 sums[PASS][WORK_GROUP]) {
+                __global const ulong *frequencies, __local const row_places *rows, int first, int count,
+                int column, int id, __local const float4 sums[PASS][WORK_GROUP]) {
     const int item = id % ROW_ITEMS, team = id - item;
     for (int n = item; n < PASS * COLUMNS / 2; n += ROW_ITEMS) {
         const int r = n / (COLUMNS / 2), pair = n % (COLUMNS / 2), walked = column + 2 * pair;
@@ -159,7 +159,7 @@ void store_sums(const linear_args *a, bias_pointer bias, __global ELEMENT(TYPE_O
             value += (float2)(LOAD(TYPE_BIAS, bias, a->bias_offset + c0),
                               LOAD(TYPE_BIAS, bias, a->bias_offset + c1));
 #if ROPE
-        value = turn_pair(a, turns, rows->position[first + r], walked % a->y_head_columns, value);
+        value = rope_pair(a, frequencies, rows->position[first + r], walked % a->y_head_columns, value);
 #endif
         const long to = rows->y[first + r];
         STORE(TYPE_OUT, y, to + c0 / a->y_head_columns * a->y_head + c0 % a->y_head_columns, value.s0);
@@ -201,7 +201,7 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
 #define KEEP(r) sums[r % PASS][id] = sum##r;
 #define STORE_PASS_BARRIER(first)                                                                            \
     add_team(sums, id);                                                                                      \
-    store_sums(&a, bias, y, turns, &places, first, count, column, id, sums);                                 \
+    store_sums(&a, bias, y, frequencies, &places, first, count, column, id, sums);                           \
     barrier(CLK_LOCAL_MEM_FENCE); // the sums have been read
 
 // A projection that does not exist has 0 columns.
@@ -209,7 +209,7 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED 
 linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
             W_SCALES_OF(0) W_SCALES_OF(1) W_SCALES_OF(2) bias_pointer bias0, bias_pointer bias1,
             bias_pointer bias2, __global ELEMENT(TYPE_OUT) * y0, __global ELEMENT(TYPE_OUT) * y1,
-            __global ELEMENT(TYPE_OUT) * y2, __global const ulong *turns, __global const int *table,
+            __global ELEMENT(TYPE_OUT) * y2, __global const ulong *frequencies, __global const int *table,
             linear_args args0, linear_args args1, linear_args args2) {
     __local row_places places;
     __local float4 sums[PASS][WORK_GROUP];
@@ -238,7 +238,7 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
     place_rows(&a, table, first_row, rows - 1, id, &places);
     barrier(CLK_LOCAL_MEM_FENCE); // the places are written
     int k = item;
-#if WIDE
+#if ALIGNED_VECTORS
     const int whole = a.reduction / PIECE * PIECE;
     for (k = item * PIECE; k < whole; k += ROW_ITEMS * PIECE) {
         const W_RAW raw0 = LOAD_W_RAW(c0, k), raw1 = LOAD_W_RAW(c1, k), raw2 = LOAD_W_RAW(c2, k),

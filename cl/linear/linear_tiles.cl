@@ -12,7 +12,7 @@
 #include "linear/linear.clh"
 #include "tiles/subgroups.clh"
 
-#if 2 * GROUP_COLUMNS * TILES_TURNED_PITCH > TILES_TURNED_FOURS + TILES_CHUNK_FOURS
+#if 2 * GROUP_COLUMNS * TILES_TRANSPOSED_PITCH > TILES_TRANSPOSED_FOURS + TILES_CHUNK_FOURS
 #error "half a tile of the result does not fit the local memory of a chunk"
 #endif
 
@@ -106,7 +106,7 @@ TILES_INLINE float x_element(source from, int row, int d) {
 #define W_EIGHT(row, d, width) LOAD_ROW_EIGHT(TYPE_KV, row, d, width)
 #define W_WHOLE(LOAD_OF, row, d) LOAD_OF(TYPE_KV, row, d)
 #endif
-#if WIDE == 2
+#if ALIGNED_VECTORS == 2
 #define FETCH_WHOLE_X(from, row, d) LOAD_EIGHT(TYPE_Q, from.x + from.at->x[row], d)
 #define FETCH_WHOLE_W(from, row, d) W_WHOLE(LOAD_EIGHT, row_of(from, row), d)
 #define FETCH_X(from, row, d) (float8)(FETCH_FOUR_X(from, row, d), FETCH_FOUR_X(from, row, d + 4))
@@ -118,24 +118,24 @@ TILES_INLINE float x_element(source from, int row, int d) {
 #define FETCH_W(from, row, d) W_FOUR(row_of(from, row), d, from.args->reduction)
 #endif
 #define PIECES (CHUNK / TILES_READ)
-TILES_DEFINE_LOAD_TURNED(load_whole_x, source, FETCH_WHOLE_X, PIECES)
+TILES_DEFINE_LOAD_TRANSPOSED(load_whole_x, source, FETCH_WHOLE_X, PIECES)
 TILES_DEFINE_LOAD(load_whole_w, source, FETCH_WHOLE_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
-TILES_DEFINE_LOAD_TURNED(load_x, source, FETCH_X, PIECES)
+TILES_DEFINE_LOAD_TRANSPOSED(load_x, source, FETCH_X, PIECES)
 TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
 
 // Store lines [first, first + 2 * GROUP_COLUMNS) of the tile from local memory, by the whole group.
 // Neighbours store neighbouring columns.
 TILES_INLINE void store_lines(const linear_args *a, __local const float4 *lines,
                               __local const tile_places *at, long rows, int columns, int first,
-                              __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y) {
+                              __global const ulong *frequencies, __global ELEMENT(TYPE_OUT) * y) {
     for (int n = (int)get_local_id(0); n < TILES_ROWS * GROUP_COLUMNS; n += TILES_GROUP) {
         const int r = n / GROUP_COLUMNS, tx = n % GROUP_COLUMNS, n0 = first + tx, n1 = n0 + GROUP_COLUMNS;
-        __local const float *line = (__local const float *)(lines + tx * TILES_TURNED_PITCH) + r;
-        float2 value = (float2)(line[0], line[4 * GROUP_COLUMNS * TILES_TURNED_PITCH]);
+        __local const float *line = (__local const float *)(lines + tx * TILES_TRANSPOSED_PITCH) + r;
+        float2 value = (float2)(line[0], line[4 * GROUP_COLUMNS * TILES_TRANSPOSED_PITCH]);
         value += (float2)(at->bias[n0], at->bias[n1]);
         if (r >= rows) continue;
 #if ROPE
-        value = turn_pair(a, turns, at->position[r], at->column[n0], value);
+        value = rope_pair(a, frequencies, at->position[r], at->column[n0], value);
 #endif
         if (line_column(n0) < columns) STORE(TYPE_OUT, y, at->y[r] + at->y_column[n0], value.s0);
         if (line_column(n1) < columns) STORE(TYPE_OUT, y, at->y[r] + at->y_column[n1], value.s1);
@@ -144,10 +144,10 @@ TILES_INLINE void store_lines(const linear_args *a, __local const float4 *lines,
 
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
 linear_tiles(x_pointer x, w_pointer w, W_SCALES_OF() bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
-             __global const ulong *turns, __global const int *table, linear_args args) {
-    __local float4 tile[TILES_TURNED_FOURS + TILES_CHUNK_FOURS];
+             __global const ulong *frequencies, __global const int *table, linear_args args) {
+    __local float4 tile[TILES_TRANSPOSED_FOURS + TILES_CHUNK_FOURS];
     __local tile_places at;
-    __local float4 *const x_tile = tile, *const w_tile = tile + TILES_TURNED_FOURS;
+    __local float4 *const x_tile = tile, *const w_tile = tile + TILES_TRANSPOSED_FOURS;
     const int tx = (int)get_local_id(0) % GROUP_COLUMNS, ty = (int)get_local_id(0) / GROUP_COLUMNS;
     const long first_row = (long)get_group_id(0) * TILES_ROWS;
     const int first_column = UNIFORM_ID(1) * TILES_COLUMNS;
@@ -176,10 +176,10 @@ linear_tiles(x_pointer x, w_pointer w, W_SCALES_OF() bias_pointer bias, __global
     tiles_write_rows(tile, tx, ty, sums.c0);
     tiles_write_rows(tile, tx + GROUP_COLUMNS, ty, sums.c1);
     barrier(CLK_LOCAL_MEM_FENCE); // half of the result is written
-    store_lines(&args, tile, &at, rows, columns, 0, turns, y);
+    store_lines(&args, tile, &at, rows, columns, 0, frequencies, y);
     barrier(CLK_LOCAL_MEM_FENCE); // this half has been read
     tiles_write_rows(tile, tx, ty, sums.c2);
     tiles_write_rows(tile, tx + GROUP_COLUMNS, ty, sums.c3);
     barrier(CLK_LOCAL_MEM_FENCE); // the other half is written
-    store_lines(&args, tile, &at, rows, columns, 2 * GROUP_COLUMNS, turns, y);
+    store_lines(&args, tile, &at, rows, columns, 2 * GROUP_COLUMNS, frequencies, y);
 }

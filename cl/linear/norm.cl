@@ -61,14 +61,15 @@ long position_of(const norm_place *at, int pair) {
 
 // Store a head. All work-items of the group share it.
 void write_head(const norm_args *a, __global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
-                __global const ulong *turns, const norm_place *at, long row, long w_at, float by, int lane) {
+                __global const ulong *frequencies, const norm_place *at, long row, long w_at, float by,
+                int lane) {
     int first = lane;
 #if ROPE
     const int pairs = a->rotary_dim / 2;
     for (int pair = lane; pair < pairs; pair += WORK_GROUP) {
         const int d0 = ROPE == 2 ? 2 * pair : pair, d1 = ROPE == 2 ? d0 + 1 : pair + pairs;
-        const float half_turns = rope_half_turns(position_of(at, pair), turns[pair]);
-        const float c = cospi(half_turns) * a->amplitude, s = sinpi(half_turns) * a->amplitude;
+        const float angle_over_pi = rope_angle_over_pi(position_of(at, pair), frequencies[pair]);
+        const float c = cospi(angle_over_pi) * a->amplitude, s = sinpi(angle_over_pi) * a->amplitude;
         const float x0 = scaled(a, x, w, row, w_at, d0, by), x1 = scaled(a, x, w, row, w_at, d1, by);
         STORE(TYPE_Q, x, row + d0, x0 * c - x1 * s);
         STORE(TYPE_Q, x, row + d1, x1 * c + x0 * s);
@@ -81,7 +82,7 @@ void write_head(const norm_args *a, __global ELEMENT(TYPE_Q) * x, __global const
 
 // Global size: (WORK_GROUP * rows * heads / shared, batch). Local size: (WORK_GROUP, 1).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
-norm(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w, __global const ulong *turns,
+norm(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w, __global const ulong *frequencies,
      __global const int *table,
 #if POSITIONS
      __global const int *positions,
@@ -118,6 +119,6 @@ norm(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w, __global
     const norm_place at = {args.position + n + shift};
 #endif
     for (int h = head; h < head + args.shared; h++)
-        write_head(&args, x, w, turns, &at, view_row(&args.x, b, h, n),
+        write_head(&args, x, w, frequencies, &at, view_row(&args.x, b, h, n),
                    args.w_offset + (long)(args.shared > 1 ? h : 0) * args.head_dim, by, lane);
 }

@@ -29,7 +29,7 @@
 #define GRAD_PAIRS 1
 #define GRAD_COLUMNS 32 // MATRIX_DEPTH
 #define GRAD_KEYS TILE_KV
-#define GRAD_KEYS_TURNED 1
+#define GRAD_KEYS_TRANSPOSED 1
 #include "args/backward_args.h"
 #include "lanes/lanes_tile.clh"
 #include "matrix/matrix_tiles.clh"

@@ -5,7 +5,7 @@
 #ifndef WORK_GROUP
 #define WORK_GROUP 256
 #endif
-#define EIGHTS 1
+#define LOADS_OF_8 1
 #define STORAGE_EIGHTS
 #define TYPE_KV 4
 #define TYPE_Q 1

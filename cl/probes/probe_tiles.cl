@@ -10,14 +10,14 @@ float4 fetch(__global const float *from, int row, int d) {
     return vload4(0, from + row + d);
 }
 #define FETCH(from, row, d) fetch(from, row, d)
-TILES_DEFINE_LOAD_TURNED(load_rows, __global const float *, FETCH, CHUNK / 4)
+TILES_DEFINE_LOAD_TRANSPOSED(load_rows, __global const float *, FETCH, CHUNK / 4)
 TILES_DEFINE_LOAD(load_columns, __global const float *, FETCH, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
 
 // result[item] is the sum over the item's rows r and columns c of (r + 1) (c + 1) times their
 // product. rounds is the number of chunks; 0 is one chunk.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void
 probe_tiles(__global const uint *words, __global uint *result, int rounds) {
-    __local float4 turned[TILES_TURNED_FOURS], chunk[TILES_CHUNK_FOURS];
+    __local float4 turned[TILES_TRANSPOSED_FOURS], chunk[TILES_CHUNK_FOURS];
     __global const float *in = (__global const float *)words;
     const int item = (int)get_local_id(0), ty = item / GROUP_COLUMNS, tx = item % GROUP_COLUMNS;
     tiles_sums s;

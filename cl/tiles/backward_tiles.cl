@@ -1,8 +1,8 @@
-// backward_tiles.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for GPUs, in OpenCL
+// backward_tiles.cl: gradients of q (GRADIENT_OF_KV 0), or of k and v (GRADIENT_OF_KV 1), for GPUs, in OpenCL
 // 1.2. All products are tiled in registers (tiles.clh).
 //
 // A work-group owns TILES_ROWS rows of the result: query rows, or keys. It loops over the other
-// side, TILES_COLUMNS rows at a time, and with OF_KEYS over the query heads of the group. Groups
+// side, TILES_COLUMNS rows at a time, and with GRADIENT_OF_KV over the query heads of the group. Groups
 // share no sums and need no atomics. The steps of a tile:
 //   S = Q K^T, dout V^T  in chunks of columns: own rows transposed times the other side's as
 //                        stored. Work-item (ty, tx) has own rows MICRO_ROWS * ty + 0, 1, ... and
@@ -16,7 +16,7 @@
 #define TYPE_RESULT TYPE_GRADIENT
 #define FIRST_QUADS TILES_QUADS(HEAD_DIM)
 #define SECOND_QUADS TILES_QUADS(HEAD_DIM_V)
-#if OF_KEYS
+#if GRADIENT_OF_KV
 #define OUT_QUADS (HEAD_DIM > HEAD_DIM_V ? FIRST_QUADS : SECOND_QUADS)
 #else
 #define OUT_QUADS FIRST_QUADS
@@ -40,7 +40,7 @@ typedef struct dout_rows {
     long stride;
 } dout_rows;
 
-#if WIDE == 2
+#if ALIGNED_VECTORS == 2
 #define ROW_PIECE LOAD_ROW_EIGHT
 #define KV_PIECE kv_row_eight
 #else
@@ -53,7 +53,7 @@ typedef struct dout_rows {
 #define KV_AT(from, row, d, width) KV_PIECE(kv_row_at(from, row), d, width, KV_KEY)
 
 // The operands of both products of a score: the group's own rows, and the other side's.
-#if OF_KEYS
+#if GRADIENT_OF_KV
 #define OWN_FIRST_AT KV_AT
 #define OWN_SECOND_AT KV_AT
 #define OTHER_FIRST_AT QUERY_AT
@@ -80,18 +80,18 @@ typedef const kv_head *other_first, *other_second;
 #define OTHER_FIRST_SLICE(from, row, d) OTHER_FIRST_AT(from, row, d, HEAD_DIM)
 #define OTHER_SECOND_SLICE(from, row, d) OTHER_SECOND_AT(from, row, d, HEAD_DIM_V)
 #define PIECES (CHUNK / TILES_READ)
-TILES_DEFINE_LOAD_TURNED(load_own_first, own_first, OWN_FIRST_CHUNK, PIECES)
-TILES_DEFINE_LOAD_TURNED(load_own_second, own_second, OWN_SECOND_CHUNK, PIECES)
+TILES_DEFINE_LOAD_TRANSPOSED(load_own_first, own_first, OWN_FIRST_CHUNK, PIECES)
+TILES_DEFINE_LOAD_TRANSPOSED(load_own_second, own_second, OWN_SECOND_CHUNK, PIECES)
 TILES_DEFINE_LOAD(load_other_first, other_first, OTHER_FIRST_CHUNK, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
 TILES_DEFINE_LOAD(load_other_second, other_second, OTHER_SECOND_CHUNK, TILES_COLUMNS, PIECES,
                   TILES_CHUNK_PITCH)
 TILES_DEFINE_LOAD_SLICE(load_first_slice, other_first, OTHER_FIRST_SLICE, HEAD_DIM)
-#if OF_KEYS
+#if GRADIENT_OF_KV
 TILES_DEFINE_LOAD_SLICE(load_second_slice, other_second, OTHER_SECOND_SLICE, HEAD_DIM_V)
 #endif
 
 // Load the pairs of the tile's query rows: the other side's, or the group's own.
-#define PAIR_ROWS (OF_KEYS ? TILES_COLUMNS : TILES_ROWS)
+#define PAIR_ROWS (GRADIENT_OF_KV ? TILES_COLUMNS : TILES_ROWS)
 TILES_INLINE void load_pairs(__local float2 *to, __global const float2 *rows, int row0, int last) {
     TILES_EACH(PAIR_ROWS) {
         to[TILES_NUMBER] = rows[min(row0 + TILES_NUMBER, last)];
@@ -112,8 +112,8 @@ typedef struct grad_tile {
 
 // True if every query row sees every key by position, and the tile is full on both sides.
 TILES_INLINE bool tile_is_whole(const mask_rows *bounds, int own0, int own_last, int other0, int other_last) {
-    const int i0 = OF_KEYS ? other0 : own0, i_last = OF_KEYS ? other_last : own_last;
-    const int j0 = OF_KEYS ? own0 : other0, j_last = OF_KEYS ? own_last : other_last;
+    const int i0 = GRADIENT_OF_KV ? other0 : own0, i_last = GRADIENT_OF_KV ? other_last : own_last;
+    const int j0 = GRADIENT_OF_KV ? own0 : other0, j_last = GRADIENT_OF_KV ? own_last : other_last;
     return own_last - own0 + 1 == TILES_ROWS && other_last - other0 + 1 == TILES_COLUMNS &&
            j0 >= mask_first_key(bounds, i_last) && j_last < mask_last_key(bounds, i0);
 }
@@ -127,14 +127,14 @@ TILES_INLINE void grad_weigh(VEC *dots, VEC *values, const grad_tile *t, int oth
 #pragma unroll 1
     for (int n = 0; n < MICRO_ROWS; n++) {
         const int mine = min(t->own + n, t->own_last);
-        const int i = OF_KEYS ? there : mine, j = OF_KEYS ? mine : there;
+        const int i = GRADIENT_OF_KV ? there : mine, j = GRADIENT_OF_KV ? mine : there;
         const bool seen =
             t->all_see || (other == there && t->own + n == mine && j >= mask_first_key(t->bounds, i) &&
                            j < mask_last_key(t->bounds, i));
         const score_place at = {t->b, t->h, j, t->bounds->item.shift, i};
         const backward_score s =
-            backward_score_of(t->call, &at, t->scale, x.s0, y.s0, t->pairs[OF_KEYS ? other - t->other0 : n],
-                              seen DROPOUT_PASSED);
+            backward_score_of(t->call, &at, t->scale, x.s0, y.s0,
+                              t->pairs[GRADIENT_OF_KV ? other - t->other0 : n], seen DROPOUT_PASSED);
         const float slope = s.scaled * t->scale;
         x.s0 = !s.seen ? -0.0f : slope == 0.0f ? 0.0f : slope;
         y.s0 = s.seen ? s.weight : -0.0f;
@@ -159,7 +159,7 @@ TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, 
     }
 }
 
-#if OF_KEYS
+#if GRADIENT_OF_KV
 #define OWN_FIRST &keys
 #define OWN_SECOND &values
 #define OTHER_FIRST &queries
@@ -191,7 +191,7 @@ TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, 
     add_slice(&(result), turned, slice, ty, tx, quads, strange[0] != 0);
 
 // Global size: (tiles of rows * TILES_GROUP, query or key/value heads, batch). The first result is
-// dq, or dk with OF_KEYS. The second is dv, with OF_KEYS only.
+// dq, or dk with GRADIENT_OF_KV. The second is dv, with GRADIENT_OF_KV only.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
 backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                __global ELEMENT(TYPE_GRADIENT) * second_result, BACKWARD_CALL) {
@@ -199,8 +199,8 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
     __local float2 pairs[PAIR_ROWS];
     // 1: a row of the other side has an infinity or NaN that some own row does not see.
     __local int strange[1];
-    __local float4 *const own = shared, *const others = shared + TILES_TURNED_FOURS;
-    __local float4 *const turned = shared, *const slice = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
+    __local float4 *const own = shared, *const others = shared + TILES_TRANSPOSED_FOURS;
+    __local float4 *const turned = shared, *const slice = shared + GROUP_COLUMNS * TILES_TRANSPOSED_PITCH;
     const int id = (int)get_local_id(0), ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
     const int own0 = (int)get_group_id(0) * TILES_ROWS, b = UNIFORM_ID(2);
     FUSED_DECLARE_ARGS;
@@ -222,16 +222,16 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
         const dout_rows douts = {dout + view_row(&item_args.VIEW_DOUT, b, h, 0), args.VIEW_DOUT.row};
         for (int o0 = range.x; o0 < range.y; o0 += TILES_COLUMNS) { // uniform
             const int last = min(o0 + TILES_COLUMNS, range.y) - 1;
-            const block_rows block = {b, h, h, OF_KEYS ? o0 : own0, OF_KEYS ? last : own_last};
+            const block_rows block = {b, h, h, GRADIENT_OF_KV ? o0 : own0, GRADIENT_OF_KV ? last : own_last};
             (void)block; // used with block masks only
-            const int holds = BLOCKS_HOLD(&call, &block, OF_KEYS ? own0 : o0,
-                                          OF_KEYS ? own_last - own0 + 1 : last - o0 + 1);
+            const int holds = BLOCKS_HOLD(&call, &block, GRADIENT_OF_KV ? own0 : o0,
+                                          GRADIENT_OF_KV ? own_last - own0 + 1 : last - o0 + 1);
             if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
             (void)SCORE_WHOLE(call, holds);
             tiles_sums dots, products;
             tiles_clear(&dots), tiles_clear(&products);
-            load_pairs(pairs, backward_rows_of(&grads, item_rows, b, h), OF_KEYS ? o0 : own0,
-                       OF_KEYS ? last : own_last);
+            load_pairs(pairs, backward_rows_of(&grads, item_rows, b, h), GRADIENT_OF_KV ? o0 : own0,
+                       GRADIENT_OF_KV ? last : own_last);
             MULTIPLY_CHUNKS(dots, HEAD_DIM, load_own_first, OWN_FIRST, load_other_first, OTHER_FIRST)
             MULTIPLY_CHUNKS(products, HEAD_DIM_V, load_own_second, OWN_SECOND, load_other_second,
                             OTHER_SECOND)
@@ -239,7 +239,7 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                                  tile_is_whole(&bounds, own0, own_last, o0, last);
             const grad_tile tile = {&call,
                                     &bounds,
-                                    pairs + (OF_KEYS ? 0 : MICRO_ROWS * ty),
+                                    pairs + (GRADIENT_OF_KV ? 0 : MICRO_ROWS * ty),
                                     score_scale(&call, h),
                                     b,
                                     h,
@@ -253,18 +253,18 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                 grad_weigh(&slopes, &weights, &tile, x0 + tx DROPOUT_VALUE);
                 tiles_next_column(&dots), tiles_next_column(&products);
                 ADD_SLICE(first, slopes, load_first_slice, OTHER_FIRST, FIRST_QUADS)
-#if OF_KEYS
+#if GRADIENT_OF_KV
                 ADD_SLICE(second, weights, load_second_slice, OTHER_SECOND, SECOND_QUADS)
 #endif
             }
         }
     }
-    const args_view *to = OF_KEYS ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
+    const args_view *to = GRADIENT_OF_KV ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
     const int row = own0 + MICRO_ROWS * ty;
-    if (grads.wants & (OF_KEYS ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
-        grad_store(first_result + view_row(to, b, OF_KEYS ? place.h_kv : place.h, 0), to->row, &first, row,
-                   place.written_end, tx, HEAD_DIM);
-#if OF_KEYS
+    if (grads.wants & (GRADIENT_OF_KV ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
+        grad_store(first_result + view_row(to, b, GRADIENT_OF_KV ? place.h_kv : place.h, 0), to->row, &first,
+                   row, place.written_end, tx, HEAD_DIM);
+#if GRADIENT_OF_KV
     if (grads.wants & ARGS_WANTS_DV)
         grad_store(second_result + view_row(&item_args.VIEW_DV, b, place.h_kv, 0), item_args.VIEW_DV.row,
                    &second, row, place.written_end, tx, HEAD_DIM_V);

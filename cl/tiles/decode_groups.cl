@@ -39,8 +39,8 @@
 #if DECODE_GROUPS_LANES(HEAD_DIM) > WORK_GROUP || DECODE_GROUPS_LANES(HEAD_DIM_V) > WORK_GROUP
 #error "a row of K or V is read by one work-group, eight numbers a work-item"
 #endif
-#if EIGHTS && (HEAD_DIM % 8 != 0 || HEAD_DIM_V % 8 != 0)
-#error "EIGHTS: rows are whole loads of eight"
+#if LOADS_OF_8 && (HEAD_DIM % 8 != 0 || HEAD_DIM_V % 8 != 0)
+#error "LOADS_OF_8: rows are whole loads of eight"
 #endif
 
 #define LANES_K DECODE_GROUPS_LANES(HEAD_DIM) // work-items per row

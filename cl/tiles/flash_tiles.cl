@@ -265,7 +265,7 @@ typedef struct query_rows {
 #endif
 // If CHUNK divides the row, no piece is past its end, which compilers do not see.
 #define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
-#if WIDE == 2
+#if ALIGNED_VECTORS == 2
 #define QUERY_PIECE(row, d, width) LOAD_ROW_EIGHT(TYPE_Q, row, d, width)
 #define KV_PIECE kv_row_eight
 #else
@@ -275,7 +275,7 @@ typedef struct query_rows {
 #define QUERY_AT(from, row, d) QUERY_PIECE(QUERY_ROW(from, row), d, ROW_WIDTH(d))
 #define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d), KV_KEY)
 #define VALUE_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, HEAD_DIM_V, KV_VALUE)
-TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
+TILES_DEFINE_LOAD_TRANSPOSED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
 TILES_DEFINE_LOAD_SLICE(load_values, const kv_head *, VALUE_AT, HEAD_DIM_V)
 
@@ -327,7 +327,7 @@ TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums
 TILES_INLINE float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps,
                                   int row, float m) {
     float most = m;
-    for (int x = 0; x < GROUP_COLUMNS; x++) most = fmax(most, partial[x * 4 * TILES_TURNED_PITCH + row]);
+    for (int x = 0; x < GROUP_COLUMNS; x++) most = fmax(most, partial[x * 4 * TILES_TRANSPOSED_PITCH + row]);
     const float base = softmax_base(most);
     bases[row] = base, keeps[row] = SHRINKS(m, base);
     return most;
@@ -352,7 +352,7 @@ TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int i
 TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
                               int row, float sink, float *most) {
     softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
-    for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
+    for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TRANSPOSED_PITCH + row];
     float keep = 1.0f;
     if (sink != -INFINITY) {
         const softmax_state with = softmax_add(x, sink);
@@ -369,14 +369,14 @@ TILES_INLINE float finish_sum(__local const float *partial, __local float *bases
 // Local size: (TILES_GROUP, 1, 1).
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
 TILES_KERNEL(FUSED_ARGUMENTS) {
-    __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
-        keeps[TILES_ROWS / 4];
+    __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TRANSPOSED_PITCH],
+        bases[TILES_ROWS / 4], keeps[TILES_ROWS / 4];
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
                   *row_keeps = (__local float *)keeps;
     QUERY_DECLARE_PLACES;
     __local int strange[4 + DROPPED_WORDS]; // hidden NaN or infinity in V; i0; from 4 on: drops
-    __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
-    __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
+    __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TRANSPOSED_FOURS;
+    __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TRANSPOSED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(TILES_GROUP, TILES_ROWS, 1)) return; // uniform

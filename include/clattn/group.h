@@ -49,19 +49,19 @@ CLATTN_API void clattn_group_destroy(clattn_group *group);
 CLATTN_API size_t clattn_group_last_error(clattn_group *group, char *text, size_t size);
 
 /* The axis along which a call is partitioned. */
-typedef enum clattn_deal {
-    CLATTN_DEAL_AUTO = 0, /* the first of the next three that keeps all devices busy */
+typedef enum clattn_partition {
+    CLATTN_PARTITION_AUTO = 0, /* the first of the next three that keeps all devices busy */
     /* batch items and heads: a device reads the keys and values of its heads */
-    CLATTN_DEAL_HEADS,
-    CLATTN_DEAL_ROWS, /* query rows: each device reads all keys */
+    CLATTN_PARTITION_HEADS,
+    CLATTN_PARTITION_ROWS, /* query rows: each device reads all keys */
     /* keys: partial results are merged in order, as exactly as by clattn_merge_enqueue */
-    CLATTN_DEAL_KEYS,
-    CLATTN_DEAL_WHOLE, /* none: the fastest device runs the call, another one if that fails */
-    CLATTN_DEAL_COUNT
-} clattn_deal;
+    CLATTN_PARTITION_KEYS,
+    CLATTN_PARTITION_WHOLE, /* none: the fastest device runs the call, another one if that fails */
+    CLATTN_PARTITION_COUNT
+} clattn_partition;
 
 /* The axis's word, such as "heads". The name contract applies. */
-CLATTN_API const char *clattn_deal_name(clattn_deal deal);
+CLATTN_API const char *clattn_partition_name(clattn_partition partition);
 
 /* One attention call over a group. Every `buffer` of `attention` is host memory (CLATTN_HOST) that
  * holds the whole view. `workspace` is NULL; the other fields are as in clattn_attention_params.
@@ -70,7 +70,7 @@ CLATTN_API const char *clattn_deal_name(clattn_deal deal);
 typedef struct clattn_group_attention_params {
     /* progress reports each finished piece; CANCELLED waits for the pieces that are running. */
     clattn_attention_params attention;
-    clattn_deal deal; /* a partition that the call does not allow is UNSUPPORTED, with the reason */
+    clattn_partition partition; /* a partition that the call does not allow is UNSUPPORTED, with the reason */
     /* [members]: the share of each member, in any unit. Equal shares and memory make equal bits, if
      * no device fails. NULL: by the rates of earlier calls. */
     const double *shares;
@@ -89,12 +89,12 @@ typedef struct clattn_group_share {
 
 /* How a call was, or would be, partitioned. */
 typedef struct clattn_group_report {
-    clattn_deal deal; /* HEADS, ROWS, KEYS or WHOLE */
-    int32_t pieces;   /* of all members */
-    int32_t handed;   /* pieces that another device ran, because theirs failed */
-    int32_t merged;   /* partial results that were merged, or parts of gradients that were added */
-    double busy;      /* predicted share of all devices' time in which they work */
-    char why[256];    /* one line */
+    clattn_partition partition; /* HEADS, ROWS, KEYS or WHOLE */
+    int32_t pieces;             /* of all members */
+    int32_t handed;             /* pieces that another device ran, because theirs failed */
+    int32_t merged;             /* partial results that were merged, or parts of gradients that were added */
+    double busy;                /* predicted share of all devices' time in which they work */
+    char why[256];              /* one line */
 } clattn_group_report;
 
 /* Run the call. `report` and `shares` [members] may be NULL. A call that fails or is cancelled has
@@ -109,7 +109,7 @@ typedef struct clattn_group_report {
  *    Blocking  until the results are in host memory
  *    Returns   INVALID_ARGUMENT  as clattn_attention_enqueue; shares that are negative, infinite,
  *                                NaN, or all 0
- *              UNSUPPORTED       no member can run the call, or it cannot be partitioned by `deal`
+ *              UNSUPPORTED       no member can run the call, or it cannot be partitioned by `partition`
  *              CANCELLED         by attention.progress
  *              OUT_OF_MEMORY     no host memory
  *              DEVICE_LOST, DRIVER, BUILD_FAILED, OUT_OF_MEMORY  all devices failed; the status of
@@ -131,7 +131,7 @@ CLATTN_API clattn_status clattn_group_plan(clattn_group *group, const clattn_gro
  * clattn_attention_backward_enqueue on dense tensors. */
 typedef struct clattn_group_attention_backward_params {
     clattn_attention_backward_params backward; /* with its progress */
-    clattn_deal deal;
+    clattn_partition partition;
     const double *shares; /* [members]; NULL: by the rates of earlier gradients */
 } clattn_group_attention_backward_params;
 

@@ -37,7 +37,7 @@ typedef enum clattn_precision {
  * shape and type, version, device, buffer and offset, but not the packed bytes. */
 typedef struct clattn_packed {
     cl_mem buffer;
-    uint64_t made[7]; /* private to the library; a change is detected */
+    uint64_t layout_id[7]; /* private to the library; a change is detected */
 } clattn_packed;
 
 /* QK-norm: RMSNorm of q and k between their projections and RoPE, in float32:

@@ -87,7 +87,7 @@ CLATTN_API void clattn_mpi_destroy(clattn_mpi *world);
 CLATTN_API void clattn_mpi_last_error(const clattn_mpi *world, char *text, size_t size);
 
 /* How ranks share a prefill. See docs/devices.md for the bytes that each way sends. */
-typedef enum clattn_mpi_way {
+typedef enum clattn_mpi_strategy {
     CLATTN_MPI_AUTO = 0, /* the way with the least predicted time */
     /* Keys and values travel from rank to rank in pieces; results merge by lse [Liu et al. 2023,
      * "Ring Attention"; Brandon et al. 2023, "Striped Attention"] */
@@ -97,10 +97,10 @@ typedef enum clattn_mpi_way {
     CLATTN_MPI_ALL_TO_ALL,
     /* Every rank gets all keys and values, in device memory [Llama 3, Dubey et al. 2024] */
     CLATTN_MPI_ALL_GATHER,
-    CLATTN_MPI_WAY_COUNT
-} clattn_mpi_way;
+    CLATTN_MPI_STRATEGY_COUNT
+} clattn_mpi_strategy;
 /* The way's word, such as "ring". The name contract applies. */
-CLATTN_API const char *clattn_mpi_way_name(clattn_mpi_way way);
+CLATTN_API const char *clattn_mpi_strategy_name(clattn_mpi_strategy strategy);
 
 /* One attention call with shared rows: this rank has nq rows of q and out, nkv of k and v. */
 typedef struct clattn_mpi_attention_params {
@@ -116,7 +116,7 @@ typedef struct clattn_mpi_attention_params {
      * is UNSUPPORTED, block_mask ignored. */
     clattn_score score;
     clattn_kernel kernel; /* of the local calls */
-    clattn_mpi_way way;
+    clattn_mpi_strategy strategy;
     /* RING: most rows of a piece; 0: as many as 32 MiB of keys and values. Two pieces are in
      * memory, on host and device. */
     int64_t piece_rows;
@@ -124,10 +124,10 @@ typedef struct clattn_mpi_attention_params {
 
 /* The selected way, and why. Times are predictions for the slowest rank. */
 typedef struct clattn_mpi_plan {
-    clattn_mpi_way way;
-    char why[256];                             /* one line */
-    double seconds[CLATTN_MPI_WAY_COUNT];      /* of each way; infinity if impossible; 0 for AUTO */
-    uint64_t sent_bytes[CLATTN_MPI_WAY_COUNT]; /* by the rank that sends most */
+    clattn_mpi_strategy strategy;
+    char why[256];                                  /* one line */
+    double seconds[CLATTN_MPI_STRATEGY_COUNT];      /* of each strategy; infinity if impossible; 0 for AUTO */
+    uint64_t sent_bytes[CLATTN_MPI_STRATEGY_COUNT]; /* by the rank that sends most */
     double link_bytes_per_second, link_seconds, flops_per_second, call_seconds;
     int64_t piece_rows;
     size_t device_bytes, host_bytes; /* scratch memory of this rank, beside the call's tensors */
@@ -198,12 +198,12 @@ CLATTN_API clattn_status clattn_mpi_attention_backward_run(clattn_mpi *world,
  * (Dv + 1) floats a query row.
  *
  * q_rows, way and piece_rows are 0. mask and bias have all Nq rows and Nkv keys on each rank.
- * plan.way is AUTO. Otherwise as clattn_mpi_attention_run. */
+ * plan.strategy is AUTO. Otherwise as clattn_mpi_attention_run. */
 CLATTN_API clattn_status clattn_mpi_decode_run(clattn_mpi *world, const clattn_mpi_attention_params *params,
                                                clattn_mpi_report *report);
 
 /* How ranks share a layer. */
-typedef enum clattn_mpi_layer_way {
+typedef enum clattn_mpi_layer_strategy {
     /* Each rank has some heads: rows of wq, wk, wv, w_gate and biases, columns of wo, its part of
      * arrays [H], caches, heads and kv_heads. x, y, bo and out are equal. One allreduce adds out in
      * float32, of parts rounded to x's type. [Shoeybi et al. 2019, "Megatron-LM"] */
@@ -212,16 +212,16 @@ typedef enum clattn_mpi_layer_way {
      * UNSUPPORTED: y, kv, append, w_gate, weights, scores, ragged batches, rope.positions,
      * dropout */
     CLATTN_MPI_LAYER_ROWS,
-    CLATTN_MPI_LAYER_WAY_COUNT
-} clattn_mpi_layer_way;
+    CLATTN_MPI_LAYER_STRATEGY_COUNT
+} clattn_mpi_layer_strategy;
 
 /* This rank's part of a shared layer. */
 typedef struct clattn_mpi_layer_params {
     clattn_layer_params layer; /* HEADS: without lse */
-    clattn_mpi_layer_way way;
+    clattn_mpi_layer_strategy strategy;
     /* ROWS only; with HEADS these are 0. */
     clattn_mpi_rows rows;
-    clattn_mpi_way attention;
+    clattn_mpi_strategy attention;
     int64_t piece_rows;
 } clattn_mpi_layer_params;
 

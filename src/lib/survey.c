@@ -3,7 +3,7 @@
 #include "device/context.h"
 
 #include "base/cache.h"
-#include "device/defects.h"
+#include "device/driver_quirks.h"
 #include "probe/probe.h"
 #include "probe/survey.h"
 #include "program/unfit.h"

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 PATH=/usr/sbin:/usr/bin:/sbin:/bin # use the system's compiler, Meson and Python
 export PATH
 umask 022
-. tests/steps.sh
+. tests/runner.sh
 
 complain() {
     echo "make_debian.sh: $*" >&2

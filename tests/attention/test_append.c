@@ -95,7 +95,7 @@ static void append_rows(const appending *a, side *s, bool keys) {
         const int64_t to = head * CAPACITY + (start_of(a, b) + r) % CAPACITY;
         memcpy(row, s->rows + n * s->size, (size_t)s->size * sizeof *row);
         if (keys && a->rope.layout != CLATTN_ROPE_NONE) turn_row(a, b, r, row);
-        reference_rotate(row, s->size, keys ? a->k_rotation : a->v_rotation);
+        reference_hadamard(row, s->size, keys ? a->k_rotation : a->v_rotation);
         store_row(a, row, s->size, s->cache + to * s->size, &s->scales[to]);
     }
 }

@@ -134,7 +134,7 @@ static void check_positions(const shifting *s, const keys *k, const char *what) 
         const double at = k->positions[line / ROWS / HEADS * ROWS + line % ROWS] + (double)delta_of(s, line);
         memcpy(row, k->plain + line * SIZE, sizeof row);
         reference_rope(&s->rope, row, SIZE, (const double[3]){at, at, at});
-        reference_rotate(row, SIZE, s->rotation);
+        reference_hadamard(row, SIZE, s->rotation);
         for (int d = 0; d < SIZE; d++)
             ck_assert_msg(fabs(k->after[line * SIZE + d] - row[d]) <= bound,
                           "%s: row %d, column %d is %.9g, should be %.9g", what, line, d,

@@ -1,5 +1,5 @@
 // cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added to
-// builds from source: tests/look_again.sh uses it to compile kernels without optimisation. The
+// builds from source: tests/retry_flaky.sh uses it to compile kernels without optimisation. The
 // library's probes are excluded, because plans depend on their rates.
 #define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300

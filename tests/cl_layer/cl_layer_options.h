@@ -12,7 +12,7 @@ char *layer_options(const struct _cl_icd_dispatch *next, struct _cl_program *pro
 
 // With CLATTN_LAYER_BINARIES set, a PoCL that returns binaries calls itself "pocl 2", as versions
 // before 3.0 do. clattn reads binaries from those, and knows their assembly
-// (src/lib/device/defects.c).
+// (src/lib/device/driver_quirks.c).
 void layer_options_version(char *version);
 
 // With CLATTN_LAYER_COPIES set, a buffer over host memory (CL_MEM_USE_HOST_PTR) is a copy of it,

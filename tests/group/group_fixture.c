@@ -9,7 +9,7 @@
 
 static clattn_context *contexts[MOST];
 static clattn_group *groups[MOST];
-static long ways[CLATTN_DEAL_COUNT];
+static long ways[CLATTN_PARTITION_COUNT];
 
 clattn_group *group_make(const clattn_group_member *members, size_t count) {
     const clattn_group_params params = {.members = members, .count = count, .log = harness_log()};
@@ -63,8 +63,8 @@ clattn_group *group_of(int count) {
     return groups[count - 1];
 }
 
-long group_ways(clattn_deal deal) {
-    return ways[deal];
+long group_ways(clattn_partition partition) {
+    return ways[partition];
 }
 
 struct case_data *group_case(const char *name) {
@@ -101,7 +101,7 @@ static void run(clattn_group *group, struct case_group *host, struct group_call 
     host->params.attention.progress = host->backward.backward.progress = call->progress;
     harness_log_clear();
     if (layer != NULL) layer->hold_events(true), layer->arm(call->nth, call->code);
-    call->status = case_group_run(group, host, call->deal, call->shares, &call->report, call->done);
+    call->status = case_group_run(group, host, call->partition, call->shares, &call->report, call->done);
     if (layer != NULL) call->armed = layer->disarm(), layer->hold_events(false);
     if (call->status != CLATTN_OK) clattn_group_last_error(group, call->message, sizeof call->message);
     compare_images(host, copies, call);
@@ -119,30 +119,33 @@ void group_do(clattn_group *group, struct case_data *data, struct group_call *ca
         struct case_result got = case_collect(&arrays, harness()->queue, NULL);
         call->right = case_agrees(data, &got, call->why, sizeof call->why);
         case_result_free(&got);
-        ways[call->report.deal]++;
+        ways[call->report.partition]++;
     }
     case_unbind(&arrays);
 }
 
-static void assert_dealt(clattn_group *group, struct case_data *data, clattn_deal deal) {
+static void assert_dealt(clattn_group *group, struct case_data *data, clattn_partition partition) {
     static const double uneven[] = {1.0, 2.0, 0.5};
     char name[CASE_NAME_SIZE];
-    struct group_call call = {.deal = deal, .shares = deal == CLATTN_DEAL_AUTO ? NULL : uneven};
-    const bool may_refuse = deal != CLATTN_DEAL_AUTO && deal != CLATTN_DEAL_WHOLE;
+    struct group_call call = {.partition = partition,
+                              .shares = partition == CLATTN_PARTITION_AUTO ? NULL : uneven};
+    const bool may_refuse = partition != CLATTN_PARTITION_AUTO && partition != CLATTN_PARTITION_WHOLE;
     group_do(group, data, &call);
     ck_assert_msg(call.status == CLATTN_OK || (call.status == CLATTN_UNSUPPORTED && may_refuse),
-                  "%s, dealt by %s: %s", case_name(&data->test, name), clattn_deal_name(deal), call.message);
+                  "%s, dealt by %s: %s", case_name(&data->test, name), clattn_partition_name(partition),
+                  call.message);
     // With scores of 1e7, a log-sum-exp no longer shows the number of keys (clattn_merge_params).
     const bool huge = data->test.contents == CASE_HUGE || data->test.contents == CASE_HUGE_NEGATIVE;
-    if (huge && call.report.deal == CLATTN_DEAL_KEYS) return;
-    ck_assert_msg(call.right, "%s, dealt by %s: %s", case_name(&data->test, name), clattn_deal_name(deal),
-                  call.why);
+    if (huge && call.report.partition == CLATTN_PARTITION_KEYS) return;
+    ck_assert_msg(call.right, "%s, dealt by %s: %s", case_name(&data->test, name),
+                  clattn_partition_name(partition), call.why);
     ck_assert_int_eq(call.report.handed, 0);
 }
 
-void group_assert_deals(clattn_group *group, const struct test_case *test) {
+void group_assert_partitions(clattn_group *group, const struct test_case *test) {
     struct case_data *data = case_make(test);
-    for (int deal = 0; deal < CLATTN_DEAL_COUNT; deal++) assert_dealt(group, data, (clattn_deal)deal);
+    for (int partition = 0; partition < CLATTN_PARTITION_COUNT; partition++)
+        assert_dealt(group, data, (clattn_partition)partition);
     case_free(data);
 }
 

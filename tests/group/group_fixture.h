@@ -20,7 +20,7 @@ clattn_group *group_make(const clattn_group_member *members, size_t count);
 
 // One call of a group, and its outcome.
 struct group_call {
-    clattn_deal deal;
+    clattn_partition partition;
     const double *shares;
     const clattn_progress *progress;
     int nth, code; // fault to inject (cl_layer.h); 0: none
@@ -39,9 +39,9 @@ struct case_data *group_case(const char *name);
 
 // Run the case with every way of partitioning that it supports, by shares and by rates. Fails the
 // Check test.
-void group_assert_deals(clattn_group *group, const struct test_case *test);
+void group_assert_partitions(clattn_group *group, const struct test_case *test);
 // Returns the number of calls that were partitioned this way.
-long group_ways(clattn_deal deal);
+long group_ways(clattn_partition partition);
 
 // harness_run, followed by the destruction of the groups.
 int group_run(Suite *suite);

@@ -1,5 +1,5 @@
 // test_group.c: a group of devices returns the result of one device, for every option and every way
-// of partitioning, on two platforms if available. The partitioning planner is in test_group_deal.c,
+// of partitioning, on two platforms if available. The partitioning planner is in test_group_partition.c,
 // other promises of the header in test_group_promises.c, failures in test_group_faults.c.
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void choose(int of_array, bool all) {
 
 START_TEST(pairs_agree) {
     const struct test_case test = case_of(chosen[_i].array, chosen[_i].row);
-    group_assert_deals(group_of(2), &test);
+    group_assert_partitions(group_of(2), &test);
 }
 END_TEST
 
@@ -103,10 +103,10 @@ static const char *const keys_cases[] = {
 START_TEST(keys_agree) {
     struct case_data *data = group_case(keys_cases[_i]);
     struct test_case test = data->test;
-    group_assert_deals(group_of(2), &test);
+    group_assert_partitions(group_of(2), &test);
     // tensors are scattered, with other last strides where allowed
     test.layout = LAYOUT_SCATTERED;
-    group_assert_deals(group_of(2), &test);
+    group_assert_partitions(group_of(2), &test);
     case_free(data);
 }
 END_TEST
@@ -114,7 +114,7 @@ END_TEST
 // Each hard case of attention and of its gradients.
 START_TEST(hard_cases_agree) {
     const struct test_case test = hard_case(_i);
-    if (case_attends(&test) || test.op == CASE_BACKWARD) group_assert_deals(group_of(2), &test);
+    if (case_attends(&test) || test.op == CASE_BACKWARD) group_assert_partitions(group_of(2), &test);
 }
 END_TEST
 
@@ -130,9 +130,9 @@ int main(int argc, char **argv) {
     int status = group_run(suite);
     printf("%d cases\n", chosen_count);
     // Fail if a way of partitioning was hardly used.
-    for (int deal = CLATTN_DEAL_HEADS; deal < CLATTN_DEAL_COUNT; deal++) {
-        const long count = group_ways((clattn_deal)deal);
-        printf("dealt by %s: %ld\n", clattn_deal_name((clattn_deal)deal), count);
+    for (int partition = CLATTN_PARTITION_HEADS; partition < CLATTN_PARTITION_COUNT; partition++) {
+        const long count = group_ways((clattn_partition)partition);
+        printf("dealt by %s: %ld\n", clattn_partition_name((clattn_partition)partition), count);
         if (count < LEAST) status = EXIT_FAILURE;
     }
     free(chosen);

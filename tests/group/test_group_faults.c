@@ -9,7 +9,8 @@
 
 #define CASE "attend-f32-b1-h2-n40-nkv300-d16-causal-lse"
 #define GRADIENTS_CASE "backward-f32-b1-h2-n40-nkv300-d16-causal"
-static const clattn_deal deals[] = {CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS};
+static const clattn_partition deals[] = {CLATTN_PARTITION_ROWS, CLATTN_PARTITION_KEYS, CLATTN_PARTITION_HEADS,
+                                         CLATTN_PARTITION_ROWS};
 #define OF_ATTENTION 3 // number of these for attention
 // None of these codes is blamed on a kernel. After such a failure a member would run its share with
 // another kernel (clattn_context_unfit).
@@ -44,12 +45,12 @@ static bool is_spared(const char *name) {
 #define ASSERT(condition, call, what)                                                                        \
     ck_assert_msg(condition, "%s; call %d, %s, code %d, dealt by %s: %s, %d handed: %s %s", what,            \
                   (call)->nth, (call)->armed.hit != NULL ? (call)->armed.hit : "none", (call)->code,         \
-                  clattn_deal_name((call)->deal), clattn_status_name((call)->status), (call)->report.handed, \
-                  (call)->message, (call)->why)
+                  clattn_partition_name((call)->partition), clattn_status_name((call)->status),              \
+                  (call)->report.handed, (call)->message, (call)->why)
 
-static struct group_call attempt(clattn_group *group, struct case_data *data, clattn_deal deal, int nth,
-                                 int code) {
-    struct group_call call = {.deal = deal, .shares = even, .nth = nth, .code = code};
+static struct group_call attempt(clattn_group *group, struct case_data *data, clattn_partition partition,
+                                 int nth, int code) {
+    struct group_call call = {.partition = partition, .shares = even, .nth = nth, .code = code};
     told = 0;
     group_do(group, data, &call);
     injected += call.armed.hit != NULL;
@@ -75,18 +76,18 @@ static struct case_data *begin(const char *name) {
 START_TEST(share_is_taken_over) {
     struct case_data *data = begin(_i < OF_ATTENTION ? CASE : GRADIENTS_CASE);
     if (data == NULL) return;
-    const clattn_deal deal = deals[_i];
+    const clattn_partition partition = deals[_i];
     clattn_context *second = group_context();
     clattn_group *group = loud_group(harness()->context, second, 0);
-    attempt(group, data, deal, 0, 0); // compiles the kernels
-    const int calls = attempt(group, data, deal, 0, CL_INVALID_VALUE).armed.calls;
+    attempt(group, data, partition, 0, 0); // compiles the kernels
+    const int calls = attempt(group, data, partition, 0, CL_INVALID_VALUE).armed.calls;
     ck_assert_int_gt(calls, 20);
     for (int nth = 1; nth <= calls; nth += _i == 0 ? 1 : 3)
         for (int n = 0; n < (_i == 0 ? CODES : 1); n++) {
-            const struct group_call call = attempt(group, data, deal, nth, codes[n]);
+            const struct group_call call = attempt(group, data, partition, nth, codes[n]);
             if (call.armed.hit != NULL) judge_taken_over(&call);
             if (nth % CODES != n) continue;
-            const struct group_call again = attempt(group, data, deal, 0, 0);
+            const struct group_call again = attempt(group, data, partition, 0, 0);
             ASSERT(again.status == CLATTN_OK && again.report.handed == 0 && again.done[0].pieces > 0 &&
                        again.done[1].pieces > 0,
                    &again, "afterwards");
@@ -106,15 +107,16 @@ START_TEST(device_is_lost) {
     for (int nth = 1, calls = 1; nth <= calls; nth++) {
         clattn_context *pair[] = {group_context(), group_context()};
         clattn_group *group = loud_group(pair[0], pair[1], 0);
-        attempt(group, data, CLATTN_DEAL_ROWS, 0, 0);
+        attempt(group, data, CLATTN_PARTITION_ROWS, 0, 0);
         if (nth == 1) {
-            calls = attempt(group, data, CLATTN_DEAL_ROWS, 0, CL_INVALID_VALUE).armed.calls;
+            calls = attempt(group, data, CLATTN_PARTITION_ROWS, 0, CL_INVALID_VALUE).armed.calls;
         }
-        const struct group_call call = attempt(group, data, CLATTN_DEAL_ROWS, nth, CL_DEVICE_NOT_AVAILABLE);
+        const struct group_call call =
+            attempt(group, data, CLATTN_PARTITION_ROWS, nth, CL_DEVICE_NOT_AVAILABLE);
         judge_taken_over(&call);
         names[known++] = call.armed.hit;
         if (!is_spared(call.armed.hit)) {
-            const struct group_call again = attempt(group, data, CLATTN_DEAL_ROWS, 0, 0);
+            const struct group_call again = attempt(group, data, CLATTN_PARTITION_ROWS, 0, 0);
             const int gone = again.done[0].status == CLATTN_DEVICE_LOST ? 0 : 1;
             ASSERT(again.status == CLATTN_OK && again.report.handed == 0 &&
                        again.done[gone].status == CLATTN_DEVICE_LOST && again.done[gone].pieces == 0,
@@ -141,12 +143,12 @@ START_TEST(all_fail) {
     if (data == NULL) return;
     clattn_context *second = group_context();
     clattn_group *group = _i == 0 ? loud_group(second, NULL, 0) : loud_group(harness()->context, second, 100);
-    const struct group_call clean = attempt(group, data, CLATTN_DEAL_ROWS, 0, CL_INVALID_VALUE);
+    const struct group_call clean = attempt(group, data, CLATTN_PARTITION_ROWS, 0, CL_INVALID_VALUE);
     ASSERT(clean.status == CLATTN_OK && (clean.report.handed > 0) == (_i > 0), &clean, "without a fault");
-    const int calls = attempt(group, data, CLATTN_DEAL_ROWS, 0, CL_INVALID_VALUE).armed.calls;
+    const int calls = attempt(group, data, CLATTN_PARTITION_ROWS, 0, CL_INVALID_VALUE).armed.calls;
     for (int nth = 1; nth <= calls; nth++) {
         const struct group_call call =
-            attempt(group, data, CLATTN_DEAL_ROWS, nth, CL_MEM_OBJECT_ALLOCATION_FAILURE);
+            attempt(group, data, CLATTN_PARTITION_ROWS, nth, CL_MEM_OBJECT_ALLOCATION_FAILURE);
         if (call.status == CLATTN_OK && is_spared(call.armed.hit)) continue;
         ASSERT(call.status == CLATTN_OUT_OF_MEMORY && call.untouched && strstr(call.message, "-4") != NULL,
                &call, "all failed");

@@ -12,7 +12,8 @@
 #define CASE "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse"
 #define GRADIENTS_CASE "backward-bf16-b2-h4-hkv2-n70-nkv300-d16-causal-dlse-biask-alibi-sinks"
 static const double uneven[] = {1.0, 2.5, 0.5};
-static const clattn_deal deals[] = {CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_WHOLE};
+static const clattn_partition deals[] = {CLATTN_PARTITION_HEADS, CLATTN_PARTITION_ROWS, CLATTN_PARTITION_KEYS,
+                                         CLATTN_PARTITION_WHOLE};
 
 // Also with other groups of the same devices, and whatever rates earlier calls measured.
 START_TEST(same_bits) {
@@ -21,7 +22,7 @@ START_TEST(same_bits) {
     clattn_group *other = group_make(members, 2), *first = group_make(members, 2);
     struct group_call calls[3];
     for (int n = 0; n < 3; n++) {
-        calls[n] = (struct group_call){.deal = deals[_i % 4], .shares = uneven};
+        calls[n] = (struct group_call){.partition = deals[_i % 4], .shares = uneven};
         group_do(n == 2 ? other : first, data, &calls[n]);
         ck_assert_msg(calls[n].status == CLATTN_OK && calls[n].right, "%s %s", calls[n].message,
                       calls[n].why);
@@ -37,10 +38,10 @@ END_TEST
 // requested share has the largest share.
 START_TEST(reports) {
     struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
-    const clattn_deal deal = deals[_i % 4];
+    const clattn_partition partition = deals[_i % 4];
     struct case_arrays arrays;
     struct case_group host;
-    struct group_call call = {.deal = deal, .shares = uneven};
+    struct group_call call = {.partition = partition, .shares = uneven};
     clattn_group_report planned;
     clattn_group_share shares[3];
     double all = 0.0;
@@ -48,7 +49,8 @@ START_TEST(reports) {
     ck_assert_msg(call.status == CLATTN_OK && call.right, "%s %s", call.message, call.why);
     case_bind(data, harness_place(), &arrays);
     case_group_open(&arrays, harness()->queue, &host);
-    host.params.deal = host.backward.deal = call.deal, host.params.shares = host.backward.shares = uneven;
+    host.params.partition = host.backward.partition = call.partition,
+    host.params.shares = host.backward.shares = uneven;
     host.params.attention.q.buffer = host.params.attention.kv.k.buffer = host.params.attention.out.buffer =
         NULL;
     host.backward.backward.forward.q.buffer = host.backward.backward.dq.buffer = NULL;
@@ -69,11 +71,12 @@ START_TEST(reports) {
         ck_assert((s->gflops > 0.0) == (s->pieces > 0) && (s->time_ns > 0) == (s->pieces > 0));
     }
     ck_assert_double_eq_tol(all, 1.0, 1e-9);
-    ck_assert(planned.deal == deal && call.report.deal == deal);
+    ck_assert(planned.partition == partition && call.report.partition == partition);
     ck_assert_int_eq(planned.pieces, call.report.pieces);
     // Gradients are merged unless the call is whole, because the bias and per-head numbers are
     // shared by all items.
-    ck_assert((call.report.merged > 0) == (_i < 4 ? deal == CLATTN_DEAL_KEYS : deal != CLATTN_DEAL_WHOLE));
+    ck_assert((call.report.merged > 0) ==
+              (_i < 4 ? partition == CLATTN_PARTITION_KEYS : partition != CLATTN_PARTITION_WHOLE));
     ck_assert(strstr(call.report.why, "devices") != NULL && call.report.busy > 0.0 &&
               call.report.busy <= 1.0);
     case_free(data);
@@ -85,7 +88,7 @@ START_TEST(by_rates) {
     struct case_data *data = group_case("attend-f32-b1-h8-n256-d16-full");
     const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
     clattn_group *group = group_make(members, 2);
-    struct group_call first = {.deal = CLATTN_DEAL_ROWS}, second = first;
+    struct group_call first = {.partition = CLATTN_PARTITION_ROWS}, second = first;
     group_do(group, data, &first);
     group_do(group, data, &second);
     ck_assert_msg(first.right && second.right, "%s %s", first.why, second.why);
@@ -104,7 +107,7 @@ START_TEST(memory) {
     const clattn_group_member small[] = {{.context = harness()->context, .max_bytes = 60000},
                                          {.context = harness()->context, .max_bytes = 80000}};
     clattn_group *group = group_make(small, 2);
-    struct group_call call = {.deal = CLATTN_DEAL_AUTO};
+    struct group_call call = {.partition = CLATTN_PARTITION_AUTO};
     group_do(group, data, &call);
     ck_assert_msg(call.status == CLATTN_OK && call.right, "%s %s", call.message, call.why);
     ck_assert_int_eq(call.report.handed, 0);
@@ -115,7 +118,7 @@ START_TEST(memory) {
     const clattn_group_member tiny[] = {{.context = harness()->context, .max_bytes = 500},
                                         {.context = harness()->context, .max_bytes = 0}};
     group = group_make(tiny, 1);
-    struct group_call none = {.deal = CLATTN_DEAL_AUTO}, handed = {.shares = uneven};
+    struct group_call none = {.partition = CLATTN_PARTITION_AUTO}, handed = {.shares = uneven};
     group_do(group, data, &none);
     ck_assert_int_eq(none.status, CLATTN_OUT_OF_MEMORY);
     ck_assert(none.untouched && strstr(none.message, "cannot be cut") != NULL);
@@ -153,8 +156,8 @@ START_TEST(refusals) {
     case_bind(data, harness_place(), &arrays);
     case_group_open(&arrays, harness()->queue, &host);
     clattn_group_attention_params p = host.params;
-    p.deal = CLATTN_DEAL_COUNT;
-    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "deal: 5");
+    p.partition = CLATTN_PARTITION_COUNT;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "partition: 5");
     p = host.params, p.attention.workspace = arrays.params.q.buffer;
     expect_refused(&p, CLATTN_INVALID_ARGUMENT, "workspace");
     for (size_t n = 0; n < sizeof bad / sizeof bad[0]; n++) {
@@ -172,7 +175,7 @@ START_TEST(refusals) {
     expect_refused(&p, CLATTN_INVALID_ARGUMENT, "k: last stride 2: the last axis must be contiguous (1)");
     p = host.params, p.attention.q.shape[1] = 3;
     expect_refused(&p, CLATTN_INVALID_ARGUMENT, "q");
-    p = host.params, p.attention.score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
+    p = host.params, p.attention.score.dropout = 0.5f, p.partition = CLATTN_PARTITION_ROWS;
     expect_refused(&p, CLATTN_UNSUPPORTED, "dealt by rows");
     expect_refused(NULL, CLATTN_INVALID_ARGUMENT, "params");
     case_group_close(&host, harness()->queue, true);
@@ -207,7 +210,7 @@ static void refuse_forward(const clattn_group_attention_backward_params *of) {
     expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "lse: is absent");
     p = *of, f->kernel = CLATTN_KERNEL_FLASH;
     expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "kernel: has no gradient");
-    p = *of, f->score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
+    p = *of, f->score.dropout = 0.5f, p.partition = CLATTN_PARTITION_ROWS;
     expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "dealt by rows");
 }
 
@@ -215,8 +218,8 @@ static void refuse_gradients(const clattn_group_attention_backward_params *of, c
     static const double bad[] = {-1.0, 2.0};
     clattn_group_attention_backward_params p = *of;
     clattn_attention_backward_params *b = &p.backward;
-    p.deal = CLATTN_DEAL_COUNT;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "deal: 5");
+    p.partition = CLATTN_PARTITION_COUNT;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "partition: 5");
     p = *of, p.shares = bad;
     expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "shares");
     p = *of, b->workspace = any;
@@ -227,7 +230,7 @@ static void refuse_gradients(const clattn_group_attention_backward_params *of, c
     expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dhead_scales: is asked for without head_scales");
     p = *of, b->dq = b->forward.q;
     expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dq: overlaps q");
-    p = *of, p.deal = CLATTN_DEAL_KEYS;
+    p = *of, p.partition = CLATTN_PARTITION_KEYS;
     b->dq.buffer = b->dk.buffer = b->dv.buffer = b->dbias.buffer = b->dalibi_slopes.buffer = NULL;
     expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "a sink's gradient is of rows");
     b->dsinks.buffer = NULL;
@@ -302,8 +305,9 @@ START_TEST(bits_of_one) {
         case_group_open(&arrays, harness()->queue, &host);
         if (n == 1) {
             clattn_group_report report;
-            ck_assert_int_eq(case_group_run(group, &host, CLATTN_DEAL_HEADS, NULL, &report, NULL), CLATTN_OK);
-            ck_assert(report.merged == 0 && report.deal == CLATTN_DEAL_HEADS);
+            ck_assert_int_eq(case_group_run(group, &host, CLATTN_PARTITION_HEADS, NULL, &report, NULL),
+                             CLATTN_OK);
+            ck_assert(report.merged == 0 && report.partition == CLATTN_PARTITION_HEADS);
         }
         case_group_close(&host, harness()->queue, true);
         results[n] = case_collect(&arrays, harness()->queue, NULL);
@@ -358,7 +362,7 @@ START_TEST(progress_and_cancel) {
     struct case_data *data = group_case(_i ? GRADIENTS_CASE : CASE);
     struct heard all = {.calls = 0}, some = {.stop_at = 1};
     const clattn_progress hears = {.fn = hear, .user = &all}, stops = {.fn = hear, .user = &some};
-    struct group_call call = {.deal = CLATTN_DEAL_HEADS, .shares = uneven, .progress = &hears},
+    struct group_call call = {.partition = CLATTN_PARTITION_HEADS, .shares = uneven, .progress = &hears},
                       stopped = call;
     stopped.progress = &stops;
     group_do(group_of(2), data, &call);
@@ -384,7 +388,7 @@ struct worker {
 static void *work(void *user) {
     struct worker *w = user;
     for (int n = 0; n < ROUNDS; n++) {
-        w->host.params.deal = deals[(n + w->number) % 4];
+        w->host.params.partition = deals[(n + w->number) % 4];
         const clattn_status status = w->number == 0
                                          ? case_enqueue(harness()->context, w->queue, &w->arrays, NULL)
                                          : clattn_group_attention(group_of(2), &w->host.params, NULL, NULL);
@@ -426,7 +430,7 @@ END_TEST
 
 // The contents of a case's caches after one device's call, or after a group's call with or without
 // query rows. The caller frees them.
-static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, size_t *count) {
+static double *fill_caches(struct case_data *data, clattn_partition partition, bool rows, size_t *count) {
     struct case_arrays arrays;
     struct case_group host;
     clattn_group_share shares[2];
@@ -435,7 +439,7 @@ static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, 
     if (rows) ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
     case_group_open(&arrays, harness()->queue, &host);
     clattn_attention_params *p = &host.params.attention;
-    host.params.deal = deal;
+    host.params.partition = partition;
     p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0;
     if (!rows)
         ck_assert_msg(clattn_group_attention(group_of(2), &host.params, NULL, shares) == CLATTN_OK, "%s",
@@ -460,11 +464,11 @@ START_TEST(new_rows_alone) {
                                         "attend-bf16-b2-h4-hkv2-n3-nkv37-d16-causal-past30-ropehalf-append3"};
     struct case_data *data = group_case(names[_i]);
     size_t count;
-    double *with = fill_caches(data, CLATTN_DEAL_AUTO, true, &count);
-    for (int deal = 0; deal < CLATTN_DEAL_COUNT; deal++) {
-        double *without = fill_caches(data, (clattn_deal)deal, false, &count);
+    double *with = fill_caches(data, CLATTN_PARTITION_AUTO, true, &count);
+    for (int partition = 0; partition < CLATTN_PARTITION_COUNT; partition++) {
+        double *without = fill_caches(data, (clattn_partition)partition, false, &count);
         ck_assert_msg(memcmp(with, without, count * sizeof *with) == 0, "%s, dealt by %s", names[_i],
-                      clattn_deal_name((clattn_deal)deal));
+                      clattn_partition_name((clattn_partition)partition));
         free(without);
     }
     free(with);

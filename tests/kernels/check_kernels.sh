@@ -134,7 +134,7 @@ for kernel in "probe_amx 0" "flash_matrix 4"; do
     [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
 done
 # For a compiler that is not known to support inline assembly, texts must have none, whatever the
-# CPU (src/lib/device/defects.c).
+# CPU (src/lib/device/driver_quirks.c).
 for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matrix/flash_matrix; do
     for told in "-DNO_ASSEMBLY 0" "-DLANES=16 1"; do
         "$clang" -E -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids ${told% *} -DLANES=16 -DTYPE_Q=1 -DTYPE_KV=1 \
@@ -146,15 +146,15 @@ done
 # Explicit positions with one axis and with three; the caller's cosines and sines; RoPE of int8
 # keys.
 for positions in 1 2 3; do
-    lint -DPOSITIONS=$positions cl/steps/rope.cl
-    lint -DPOSITIONS=$positions -DCACHED=1 -DTYPE_BIAS=1 cl/steps/rope.cl
-    lint -DPOSITIONS=$positions -DROPE=1 -DTYPE_KV=4 -DWORK_GROUP=32 cl/steps/append.cl
+    lint -DPOSITIONS=$positions cl/auxiliary/rope.cl
+    lint -DPOSITIONS=$positions -DROPE_TABLES=1 -DTYPE_BIAS=1 cl/auxiliary/rope.cl
+    lint -DPOSITIONS=$positions -DROPE=1 -DTYPE_KV=4 -DWORK_GROUP=32 cl/auxiliary/append.cl
 done
-for rope in 0 2; do lint -DROPE=$rope -DTYPE_Q=1 -DTYPE_KV=2 cl/steps/append.cl; done
-for type in 1 4 6 7 8 9 10; do lint -DROPE=2 -DTYPE_KV=$type -DWORK_GROUP=32 cl/steps/shift.cl; done
-refuse -DROPE=0 cl/steps/shift.cl
-refuse -DPOSITIONS=4 cl/steps/rope.cl
-refuse -DWORK_GROUP=3 cl/steps/append.cl
+for rope in 0 2; do lint -DROPE=$rope -DTYPE_Q=1 -DTYPE_KV=2 cl/auxiliary/append.cl; done
+for type in 1 4 6 7 8 9 10; do lint -DROPE=2 -DTYPE_KV=$type -DWORK_GROUP=32 cl/auxiliary/shift.cl; done
+refuse -DROPE=0 cl/auxiliary/shift.cl
+refuse -DPOSITIONS=4 cl/auxiliary/rope.cl
+refuse -DWORK_GROUP=3 cl/auxiliary/append.cl
 # Projections with one, three and six products of terms.
 for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; do
     options="-DMATRIX_ENGINE=2 -DROPE=1 ${terms#* }"
@@ -229,9 +229,9 @@ for kernel in $any_type; do
 done
 refuse -DTYPE_KV=4 -DTYPE_Q=1 -DSCALE_GROUP=32 cl/fragments/flash_fragments.cl
 for step in append shift; do
-    lint -DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 cl/steps/$step.cl
-    lint -DROPE=2 -DTYPE_KV=11 -DSCALE_GROUP=1 -DZEROS=1 -DWORK_GROUP=32 cl/steps/$step.cl
-    lint -DTYPE_KV=6 -DSCALE_GROUP=64 -DTYPE_SCALE=2 -DZEROS=1 cl/steps/$step.cl
+    lint -DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 cl/auxiliary/$step.cl
+    lint -DROPE=2 -DTYPE_KV=11 -DSCALE_GROUP=1 -DZEROS=1 -DWORK_GROUP=32 cl/auxiliary/$step.cl
+    lint -DTYPE_KV=6 -DSCALE_GROUP=64 -DTYPE_SCALE=2 -DZEROS=1 cl/auxiliary/$step.cl
 done
 # Without dropout there is no code for it.
 for kernel in cl/portable/softmax.cl $any_type; do
@@ -245,7 +245,7 @@ for ops in 1 2 4 8 15; do lint -DSCORE_OPS=$ops -DDROPOUT=1 -DRAGGED=1 -DHEAD_DI
 for keys in 0 1; do
     for ops in 0 1 2 4 8 15; do lint -DOF_KEYS=$keys -DSCORE_OPS=$ops -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/backward_tiles.cl; done
     for rows in 4 8; do
-        lint -DOF_KEYS=$keys -DMICRO_ROWS=$rows -DGROUP_COLUMNS=8 -DTYPE_Q=1 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_GRADIENT=1 -DWIDE=2 \
+        lint -DOF_KEYS=$keys -DMICRO_ROWS=$rows -DGROUP_COLUMNS=8 -DTYPE_Q=1 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_GRADIENT=1 -DALIGNED_VECTORS=2 \
             -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=256 -DHEAD_DIM_V=$((8 * rows)) cl/tiles/backward_tiles.cl
     done
 done
@@ -341,12 +341,12 @@ for place in PAST PAGED; do
 done
 refuse -DPAST=1 -DPAGED=1 cl/portable/flash.cl
 lint -DWEIGHTS=1 cl/matrix/flash_matrix.cl
-for kernel in $(echo "$attention" | grep -v /decode_rows) cl/portable/softmax.cl cl/steps/block_mask.cl cl/steps/combine.cl \
-    cl/steps/rope.cl cl/matrix/matrix_pack.cl cl/steps/ragged.cl; do
+for kernel in $(echo "$attention" | grep -v /decode_rows) cl/portable/softmax.cl cl/auxiliary/block_mask.cl cl/auxiliary/combine.cl \
+    cl/auxiliary/rope.cl cl/matrix/matrix_pack.cl cl/auxiliary/ragged.cl; do
     lint -DRAGGED=1 "$kernel"
     lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 "$kernel"
 done
-refuse -DRAGGED=1 -DPOSITIONS=1 cl/steps/rope.cl
+refuse -DRAGGED=1 -DPOSITIONS=1 cl/auxiliary/rope.cl
 for rope in 0 1 2; do lint -DRAGGED=1 -DROPE=$rope cl/linear/linear_few_lanes.cl; done
 for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 ||
     echo 1) cl/*/$kernel.cl; done
@@ -388,39 +388,39 @@ fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
         lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DSCORE_OPS=1167 -DHEAD_DIM=77 -DHEAD_DIM_V=33 $fragments
-        lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DROW_VECTORS=2 -DWIDE=2 -DTILE_KV=48 -DHEAD_DIM=256 -DHEAD_DIM_V=72 $fragments
+        lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DROW_VECTORS=2 -DALIGNED_VECTORS=2 -DTILE_KV=48 -DHEAD_DIM=256 -DHEAD_DIM_V=72 $fragments
     done
     for engine in 3 5 6 7 8 9; do
         lint -DTYPE_KV=$type -DEMULATED=$engine cl/probes/probe_fragments.cl
-        lint -DTYPE_Q=$type -DTYPE_KV=$type -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DWIDE=2 -DROW_VECTORS=2 -DTILE_KV=32 \
+        lint -DTYPE_Q=$type -DTYPE_KV=$type -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DALIGNED_VECTORS=2 -DROW_VECTORS=2 -DTILE_KV=32 \
             -DHEAD_DIM=77 $fragments
     done
     for cache in 4 6 7 8 9; do
-        lint -DTYPE_Q=$type -DTYPE_KV=$cache -DPAGED=1 -DSCORE_OPS=1167 -DWIDE=2 -DHEAD_DIM=96 -DHEAD_DIM_V=64 $fragments
+        lint -DTYPE_Q=$type -DTYPE_KV=$cache -DPAGED=1 -DSCORE_OPS=1167 -DALIGNED_VECTORS=2 -DHEAD_DIM=96 -DHEAD_DIM_V=64 $fragments
         lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_V=$cache -DPAST=1 -DHEAD_DIM=77 -DHEAD_DIM_V=32 -DEMULATED=7 $fragments
     done
-    lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DWIDE=2 -DHEAD_DIM=96 cl/fragments/decode_fragments.cl
+    lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DALIGNED_VECTORS=2 -DHEAD_DIM=96 cl/fragments/decode_fragments.cl
     for dim in 64 128; do
         ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-            -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \
+            -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=$type -DTYPE_KV=$type \
             -DHEAD_DIM=$dim -DHEAD_DIM_V=$dim -Icl -I"$knobs" $fragments)
         [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = "$dim" ] ||
             { echo "$fragments: products of heads of $dim"; exit 1; }
     done
 done
 for engine in 3 5 6 7 8 9; do
-    lint -DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=3 -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DWIDE=2 -DTILE_KV=32 -DSCORE_OPS=1167 \
+    lint -DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=3 -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DALIGNED_VECTORS=2 -DTILE_KV=32 -DSCORE_OPS=1167 \
         -DHEAD_DIM=77 $fragments
-    lint -DTYPE_Q=0 -DTYPE_KV=$((engine == 3 ? 1 : engine + 1)) -DTERMS=3 -DEMULATED=$engine -DTYPE_V=8 -DTILE_KV=32 \
+    lint -DTYPE_Q=0 -DTYPE_KV=$((engine == 3 ? 1 : engine + 1)) -DBF16_TERMS=3 -DEMULATED=$engine -DTYPE_V=8 -DTILE_KV=32 \
         -DHEAD_DIM=96 $fragments
 done
 ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-    -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=3 -DTILE_KV=32 \
+    -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=3 -DTILE_KV=32 \
     -DROW_VECTORS=1 -Icl -I"$knobs" $fragments)
 [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c 'mma.sync.*\.bf16\.')" = 192 ] || { echo "$fragments: products of terms"; exit 1; }
-for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=2" "-DTYPE_Q=1 -DTYPE_KV=1 -DTERMS=3" "-DTERMS=3 -DEMULATED=4 -DGROUP_ROWS=4" \
+for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=2" "-DTYPE_Q=1 -DTYPE_KV=1 -DBF16_TERMS=3" "-DBF16_TERMS=3 -DEMULATED=4 -DGROUP_ROWS=4" \
     "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
-    -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DWIDE=1 -DMATRIX_ENGINE=2 "-DEMULATED=4 -DTILE_KV=32" \
+    -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DALIGNED_VECTORS=1 -DMATRIX_ENGINE=2 "-DEMULATED=4 -DTILE_KV=32" \
     "-DEMULATED=7 -DTILE_KV=48" -DMATRIX_ENGINE=5 -DMATRIX_ENGINE=7; do
     # shellcheck disable=SC2086
     refuse $refused $fragments
@@ -432,12 +432,12 @@ for type in 1 2; do
     for engine in 3 5 6 7 8 9; do
         for rope in 0 1 2; do
             lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_OUT=$rope -DEMULATED=$engine -DROPE=$rope $fragments
-            lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_BIAS=$rope -DEMULATED=$engine -DROPE=$rope -DWIDE=2 -DCHUNK=64 -DGROUP_ROWS=1 \
+            lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_BIAS=$rope -DEMULATED=$engine -DROPE=$rope -DALIGNED_VECTORS=2 -DCHUNK=64 -DGROUP_ROWS=1 \
                 $fragments
         done
     done
     ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \
+        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=$type -DTYPE_KV=$type \
         -DROW_VECTORS=4 -DCOLUMN_TILE=64 -Icl -I"$knobs" $fragments)
     count=$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")
     [ "$count" = 128 ] || { echo "$fragments: $count products"; exit 1; }
@@ -446,19 +446,19 @@ done
 for products in "6 -DTYPE_Q=0 -DTYPE_KV=0" "3 -DTYPE_Q=0 -DTYPE_KV=2" "3 -DTYPE_Q=2 -DTYPE_KV=0"; do
     for engine in 3 5 6 7 8 9; do
         # shellcheck disable=SC2086
-        lint ${products#* } -DTERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DWIDE=$((engine % 2 * 2)) -DTYPE_OUT=$((engine % 3)) \
+        lint ${products#* } -DBF16_TERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DALIGNED_VECTORS=$((engine % 2 * 2)) -DTYPE_OUT=$((engine % 3)) \
             $fragments
     done
     # shellcheck disable=SC2086
     count=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTERMS=3 ${products#* } -Icl -I"$knobs" \
+        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DBF16_TERMS=3 ${products#* } -Icl -I"$knobs" \
         $fragments | grep -c 'mma.sync.*\.bf16\.')
     [ "$count" = $((${products%% *} * 32)) ] || { echo "$fragments: $count products of terms"; exit 1; }
 done
-for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_Q=0 -DTYPE_KV=2" -DTERMS=2 \
-    "-DTERMS=3 -DTYPE_Q=1 -DTYPE_KV=1" "-DTERMS=3 -DTYPE_Q=2 -DTYPE_KV=2" "-DTERMS=3 -DTYPE_KV=1" "-DTERMS=3 -DTYPE_Q=1" \
-    "-DTERMS=3 -DTYPE_KV=8" -DCHUNK=16 -DCHUNK=48 -DROW_VECTORS=5 -DCOLUMN_TILE=24 -DCOLUMN_TILE=128 \
-    -DGROUP_ROWS=9 -DWIDE=1 -DMATRIX_ENGINE=2 -DMATRIX_ENGINE=4 -DEMULATED=4 "-DEMULATED=7 -DCOLUMN_TILE=48" \
+for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_Q=0 -DTYPE_KV=2" -DBF16_TERMS=2 \
+    "-DBF16_TERMS=3 -DTYPE_Q=1 -DTYPE_KV=1" "-DBF16_TERMS=3 -DTYPE_Q=2 -DTYPE_KV=2" "-DBF16_TERMS=3 -DTYPE_KV=1" "-DBF16_TERMS=3 -DTYPE_Q=1" \
+    "-DBF16_TERMS=3 -DTYPE_KV=8" -DCHUNK=16 -DCHUNK=48 -DROW_VECTORS=5 -DCOLUMN_TILE=24 -DCOLUMN_TILE=128 \
+    -DGROUP_ROWS=9 -DALIGNED_VECTORS=1 -DMATRIX_ENGINE=2 -DMATRIX_ENGINE=4 -DEMULATED=4 "-DEMULATED=7 -DCOLUMN_TILE=48" \
     "-DGROUP_ROWS=1 -DROW_VECTORS=1" "-DGROUP_COLUMNS=1 -DCOLUMN_TILE=16"; do
     # shellcheck disable=SC2086
     refuse $refused $fragments
@@ -486,8 +486,8 @@ refuse -DWORK_GROUP=96 cl/linear/linear_rows.cl
 refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear/linear_rows.cl
 # Weights, keys and values in blocks, on CPUs with instructions for them. Blocks of x are refused.
 for type in 8 9 10; do
-    lint -DTYPE_Q=$type cl/steps/convert.cl
-    lint -DTYPE_KV=$type cl/steps/embed.cl
+    lint -DTYPE_Q=$type cl/auxiliary/convert.cl
+    lint -DTYPE_KV=$type cl/auxiliary/embed.cl
     for lanes in 4 8 16; do
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/linear/linear_few_lanes.cl
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -DREDUCTION_TILE=64 cl/linear/linear_lanes.cl
@@ -496,16 +496,16 @@ for type in 8 9 10; do
             lint_x86 -DTYPE_KV=$type -DLANES=$lanes $how cl/linear/linear_few_lanes.cl
         done
     done
-    for wide in 0 1 2; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_tiles.cl; done
-    for wide in 0 1; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_rows.cl; done
-    for kernel in linear/linear_few_lanes linear/linear_tiles steps/rope; do refuse -DTYPE_Q=$type cl/$kernel.cl; done
+    for wide in 0 1 2; do lint -DTYPE_KV=$type -DALIGNED_VECTORS=$wide cl/linear/linear_tiles.cl; done
+    for wide in 0 1; do lint -DTYPE_KV=$type -DALIGNED_VECTORS=$wide cl/linear/linear_rows.cl; done
+    for kernel in linear/linear_few_lanes linear/linear_tiles auxiliary/rope; do refuse -DTYPE_Q=$type cl/$kernel.cl; done
     for kernel in lanes/flash_lanes lanes/decode_lanes lanes/decode_rows; do
         for lanes in 4 8 16; do lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/$kernel.cl; done
     done
     for kernel in portable/flash tiles/flash_tiles tiles/decode_groups; do
         for place in -DPAST=1 -DPAGED=1; do lint -DTYPE_KV=$type $place cl/$kernel.cl; done
     done
-    for rope in 0 1 2; do lint -DTYPE_KV=$type -DROPE=$rope cl/steps/append.cl; done
+    for rope in 0 1 2; do lint -DTYPE_KV=$type -DROPE=$rope cl/auxiliary/append.cl; done
     for kernel in linear/linear_matrix lanes/layer_few_lanes lanes/backward_lanes tiles/backward_tiles; do
         refuse -DTYPE_KV=$type cl/$kernel.cl
     done
@@ -520,8 +520,8 @@ refuse -DMICRO_ROWS=2 cl/tiles/flash_tiles.cl
 refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=0 cl/tiles/flash_tiles.cl
 refuse -DGROUP_COLUMNS=4 cl/tiles/flash_tiles.cl
 refuse -DCHUNK=6 cl/tiles/flash_tiles.cl
-refuse -DWIDE=3 cl/tiles/flash_tiles.cl
-refuse -DWIDE=2 -DCHUNK=12 cl/tiles/flash_tiles.cl
+refuse -DALIGNED_VECTORS=3 cl/tiles/flash_tiles.cl
+refuse -DALIGNED_VECTORS=2 -DCHUNK=12 cl/tiles/flash_tiles.cl
 for kernel in cl/tiles/decode_tiles.cl cl/fragments/decode_fragments.cl; do
     types=
     [ "$kernel" = cl/tiles/decode_tiles.cl ] || types="-DTYPE_Q=1 -DTYPE_KV=1"
@@ -533,35 +533,35 @@ done
 refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/tiles/flash_tiles.cl
 for rows in 4 8; do
     for columns in 8 16 32 64; do
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 \
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 \
             cl/tiles/flash_tiles.cl
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 \
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 \
             -DHEAD_DIM_V=33 cl/tiles/flash_tiles.cl
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) \
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) \
             -DSCORE_OPS=1 cl/tiles/decode_tiles.cl
     done
 done
 refuse -DHEAD_DIM=577 cl/portable/flash.cl
 refuse -DKEY_BLOCK=65 cl/lanes/flash_lanes.cl
 refuse -DWORK_GROUP=0 cl/portable/softmax.cl
-refuse -DCOMBINE_COLUMNS=0 cl/steps/combine.cl
-refuse -DTYPE_OUT=4 cl/steps/merge.cl
+refuse -DCOMBINE_COLUMNS=0 cl/auxiliary/combine.cl
+refuse -DTYPE_OUT=4 cl/auxiliary/merge.cl
 for rope in 0 1 2; do lint -DROPE=$rope -DWORK_GROUP=64 -DTYPE_Q=2 -DTYPE_KV=$rope cl/linear/norm.cl; done
 refuse -DWORK_GROUP=24 cl/linear/norm.cl
 for kernel in row_norm activate embed argmax sample; do
     for type in 0 1 2; do
-        lint -DTYPE_Q=$type -DTYPE_KV=$(((type + 1) % 3)) -DTYPE_OUT=$type -DLANES=4 -DWORK_GROUP=64 cl/steps/$kernel.cl
+        lint -DTYPE_Q=$type -DTYPE_KV=$(((type + 1) % 3)) -DTYPE_OUT=$type -DLANES=4 -DWORK_GROUP=64 cl/auxiliary/$kernel.cl
     done
 done
-refuse -DWORK_GROUP=24 cl/steps/row_norm.cl
-refuse -DWORK_GROUP=24 cl/steps/argmax.cl
-refuse -DTYPE_KV=4 cl/steps/row_norm.cl
-refuse -DTYPE_KV=4 cl/steps/embed.cl
+refuse -DWORK_GROUP=24 cl/auxiliary/row_norm.cl
+refuse -DWORK_GROUP=24 cl/auxiliary/argmax.cl
+refuse -DTYPE_KV=4 cl/auxiliary/row_norm.cl
+refuse -DTYPE_KV=4 cl/auxiliary/embed.cl
 refuse -DTYPE_KV=4 cl/linear/norm.cl
 for rope in 0 1 2; do
     for wide in 0 1 2; do
         for type in 0 1 2; do
-            options="-DROPE=$rope -DWIDE=$wide -DTYPE_KV=$type"
+            options="-DROPE=$rope -DALIGNED_VECTORS=$wide -DTYPE_KV=$type"
             lint $options -DTYPE_Q=$(((type + wide) % 3)) -DROW_BLOCK=$((1 << type)) cl/linear/linear_rows.cl
             lint $options -DROW_BLOCK=16 -DTYPE_OUT=$type cl/linear/linear_rows.cl
             lint $options -DTYPE_Q=$(((type + wide) % 3)) cl/linear/linear_tiles.cl

@@ -96,20 +96,20 @@ def check_probe_wgmma(kind, device):
         raise Wrong("another product than the probe expects")
 
 
-# probe_eights: fills and expects the same numbers as src/lib/probe/eights.c, also with the
+# probe_eights: fills and expects the same numbers as src/lib/probe/int8_dot_gpu.c, also with the
 # emulation.
-EIGHTS = 256
+LOADS_OF_8 = 256
 
 
 def check_eights(way, device):
-    mixed = np.arange(1, 8 * EIGHTS + 1, dtype=np.uint64)
+    mixed = np.arange(1, 8 * LOADS_OF_8 + 1, dtype=np.uint64)
     keys = (mixed * 2654435761 % 2 ** 32 >> np.uint64(11)).astype(np.uint8).view(np.int8)
     rows = (mixed[:32] * 2246822519 % 2 ** 32 >> np.uint64(7)).astype(np.int64) % 8001 - 4000
     right = keys.reshape(-1, 8).astype(np.float64) @ rows.reshape(4, 8).T * 0.5
     buffers = Buffers()
     words = np.concatenate([keys.view(np.uint32), np.append(rows, 0.5).astype(np.float32).view(np.uint32)])
     places = buffers.place(words), buffers.place(np.full(right.size, np.nan, np.float32))
-    device.run("probe_eights", f"-DDOT_I8={way}", EIGHTS, (1, 1, 1), struct.pack("<QQi", *places, 0), buffers)
+    device.run("probe_eights", f"-DDOT_I8={way}", LOADS_OF_8, (1, 1, 1), struct.pack("<QQi", *places, 0), buffers)
     if not np.array_equal(buffers.content(places[1], np.float32), right.ravel()):
         raise Wrong("another product than the probe expects")
 
@@ -147,43 +147,43 @@ CASES = {
     "dp4a emulated": eights(1),
     "wgmma f16": probe_wgmma(F16),
     "wgmma bf16": probe_wgmma(BF16),
-    "flash f16 d64": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=64"),
-    "flash f16 d64 causal": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2,
+    "flash f16 d64": flash(F16, 64, 64, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=64"),
+    "flash f16 d64 causal": flash(F16, 64, 64, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", causal=37, kv_heads=2,
                                   strange=[(45, 3, np.inf), (69, 63, np.nan)]),
-    "flash bf16 d64 causal": flash(BF16, 64, 64, 70, 65, "-DWIDE=2 -DTILE_KV=32", groups=(2, 2), causal=-5),
-    "flash bf16 d40": flash(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=16", groups=(2, 1), room=3),
-    "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DWIDE=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
+    "flash bf16 d64 causal": flash(BF16, 64, 64, 70, 65, "-DALIGNED_VECTORS=2 -DTILE_KV=32", groups=(2, 2), causal=-5),
+    "flash bf16 d40": flash(BF16, 40, 40, 33, 70, "-DALIGNED_VECTORS=0 -DTILE_KV=16", groups=(2, 1), room=3),
+    "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DALIGNED_VECTORS=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
                                        strange=[(20, 5, -np.inf)]),
-    "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
-    "decode bf16 d64 i8": flash(BF16, 64, 64, 3, 70, "-DWIDE=2 -DTILE_KV=32", groups=(1, 1), causal=66, heads=20, kv_heads=2, cache=I8,
+    "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
+    "decode bf16 d64 i8": flash(BF16, 64, 64, 3, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", groups=(1, 1), causal=66, heads=20, kv_heads=2, cache=I8,
                                 kernel="decode_fragments"),
     "decode f16 d64 i8 integers": flash(F16, 64, 64, 1, 70, "-DEIGHTS=1 -DWORK_GROUP=64 -DROWS=1 -DDOT_I8=4", groups=(2, 1), cache=I8,
                                         kernel="decode_groups"),
-    "flash f32 d64 causal": flash(F32, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32 -DTERMS=3", groups=(2, 1), causal=30, kv_heads=2),
-    "flash f32 d24 strange": flash(F32, 24, 24, 33, 40, "-DWIDE=0 -DTILE_KV=16 -DTERMS=3", groups=(2, 1), causal=7, heads=1,
+    "flash f32 d64 causal": flash(F32, 64, 40, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32 -DBF16_TERMS=3", groups=(2, 1), causal=30, kv_heads=2),
+    "flash f32 d24 strange": flash(F32, 24, 24, 33, 40, "-DALIGNED_VECTORS=0 -DTILE_KV=16 -DBF16_TERMS=3", groups=(2, 1), causal=7, heads=1,
                                    strange=[(20, 5, -np.inf), (39, 2, np.nan), (3, 1, 2.0 ** 100)], room=3),
-    "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
+    "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DALIGNED_VECTORS=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
                                         strange=[(100, 3, np.inf), (129, 63, np.nan)]),
-    "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
+    "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DALIGNED_VECTORS=2 -DTILE_KV=64", engine=WGMMA, heads=1),
     "dpas 8 probe f16": dpas(8, probe(F16)),
     "dpas 8 probe bf16": dpas(8, probe(BF16)),
     "dpas 16 probe f16": dpas(16, probe(F16)),
     "dpas 16 probe bf16": dpas(16, probe(BF16)),
-    "dpas 8 flash f16 causal": dpas(8, flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2,
+    "dpas 8 flash f16 causal": dpas(8, flash(F16, 64, 64, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", causal=37, kv_heads=2,
                                              strange=[(45, 3, np.inf), (69, 63, np.nan)])),
-    "dpas 16 flash bf16": dpas(16, flash(BF16, 40, 24, 70, 65, "-DWIDE=2 -DTILE_KV=32", groups=(2, 1), causal=-5)),
-    "dpas 16 decode f16 i8": dpas(16, flash(F16, 64, 64, 3, 70, "-DWIDE=2 -DTILE_KV=32", groups=(2, 1), causal=66, heads=20, kv_heads=2,
+    "dpas 16 flash bf16": dpas(16, flash(BF16, 40, 24, 70, 65, "-DALIGNED_VECTORS=2 -DTILE_KV=32", groups=(2, 1), causal=-5)),
+    "dpas 16 decode f16 i8": dpas(16, flash(F16, 64, 64, 3, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", groups=(2, 1), causal=66, heads=20, kv_heads=2,
                                             cache=I8, kernel="decode_fragments")),
-    "dpas 8 flash bf16 blocks": dpas(8, flash(BF16, 64, 64, 9, 40, BLOCK_READS + " -DWIDE=2 -DTILE_KV=16", groups=(4, 1), heads=1)),
+    "dpas 8 flash bf16 blocks": dpas(8, flash(BF16, 64, 64, 9, 40, BLOCK_READS + " -DALIGNED_VECTORS=2 -DTILE_KV=16", groups=(4, 1), heads=1)),
     "dpas 16 probe f16 blocks": lambda device: Probe(F16).check(device.of_sub_groups(16, BLOCK_READS)),
-    "dpas 8 linear bf16": dpas(8, linear(BF16, 33, 71, 72, "-DWIDE=2")),
-    "dpas 16 linear f32": dpas(16, linear(F32, 21, 40, 103, "-DWIDE=2 -DTERMS=3", vectors=1, room=1, warps=(2, 1))),
-    "linear f16": linear(F16, 35, 71, 103, "-DWIDE=2", room=1),
-    "linear bf16": linear(BF16, 33, 130, 72, "-DWIDE=2", vectors=4, tile=64),
-    "linear bf16 one by one": linear(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", vectors=1, room=3),
-    "linear f32": linear(F32, 21, 40, 103, "-DWIDE=2 -DTERMS=3", vectors=1, room=1, warps=(2, 1)),
-    "linear f32 bf16 one by one": linear(F32, 13, 20, 75, "-DWIDE=0 -DTERMS=3", vectors=1, room=3, kind_w=BF16, warps=(2, 1)),
-    "linear f32 strange": linear(F32, 20, 20, 72, "-DWIDE=2 -DTERMS=3", vectors=1, warps=(2, 1), tiny=2.0 ** -118,
+    "dpas 8 linear bf16": dpas(8, linear(BF16, 33, 71, 72, "-DALIGNED_VECTORS=2")),
+    "dpas 16 linear f32": dpas(16, linear(F32, 21, 40, 103, "-DALIGNED_VECTORS=2 -DBF16_TERMS=3", vectors=1, room=1, warps=(2, 1))),
+    "linear f16": linear(F16, 35, 71, 103, "-DALIGNED_VECTORS=2", room=1),
+    "linear bf16": linear(BF16, 33, 130, 72, "-DALIGNED_VECTORS=2", vectors=4, tile=64),
+    "linear bf16 one by one": linear(BF16, 5, 9, 41, "-DALIGNED_VECTORS=0 -DCHUNK=64", vectors=1, room=3),
+    "linear f32": linear(F32, 21, 40, 103, "-DALIGNED_VECTORS=2 -DBF16_TERMS=3", vectors=1, room=1, warps=(2, 1)),
+    "linear f32 bf16 one by one": linear(F32, 13, 20, 75, "-DALIGNED_VECTORS=0 -DBF16_TERMS=3", vectors=1, room=3, kind_w=BF16, warps=(2, 1)),
+    "linear f32 strange": linear(F32, 20, 20, 72, "-DALIGNED_VECTORS=2 -DBF16_TERMS=3", vectors=1, warps=(2, 1), tiny=2.0 ** -118,
                                  strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
@@ -208,7 +208,7 @@ BROKEN = {
     "the second half of a tile": ("linear bf16", r"(OWN|SHARED)_FOLD\(\w\) \* STEPS \+ d", "d", NUMBERS),
     "no barrier before a chunk": ("linear f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk is there", "// the chunk is there", BARRIER),
     "the next chunk where this one is": ("linear f16", r"whole, 1 - buffer, memory", "whole, buffer, memory", BARRIER + "|" + WAIT),
-    "a product of a projection's terms": ("linear f32", r"n \+ m < TERMS", "n + m < TERMS - (n == 1)", NUMBERS),
+    "a product of a projection's terms": ("linear f32", r"n \+ m < BF16_TERMS", "n + m < BF16_TERMS - (n == 1)", NUMBERS),
     "terms of x in another order": ("linear f32", r"X_BYTES \* i", "X_BYTES * (i == 0 ? 0 : 3 - i)", NUMBERS),
     "terms of W in another order": ("linear f32", r"W_LINES \* i", "W_LINES * (i == 0 ? 0 : 3 - i)", NUMBERS),
     "a chunk where the one before is read": ("linear f32", r"HAVE_READ;", "", BARRIER),
@@ -228,7 +228,7 @@ BROKEN = {
     "keys that another row sees": ("decode bf16 d64 i8", r"bounds, \(i\) / HEAD_SHARE", "bounds, (i) % HEAD_SHARE", NUMBERS + "|lse"),
     "scales before their barrier": ("flash f16 d64 i8 causal", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there",
                                     BARRIER),
-    "a product of terms that is not made": ("flash f32 d64 causal", r"b < TERMS - a;", "b < TERMS - a - (a == 1);", NUMBERS),
+    "a product of terms that is not made": ("flash f32 d64 causal", r"b < BF16_TERMS - a;", "b < BF16_TERMS - a - (a == 1);", NUMBERS),
     "terms of keys in another order": ("flash f32 d64 causal", r"FRAGMENT_COLUMNS \* y \+ TILE_KV \* b",
                                        "FRAGMENT_COLUMNS * y + TILE_KV * (b == 0 ? 0 : 3 - b)", NUMBERS),
     "terms of values in another order": ("flash f32 d64 causal", r"VALUES_AT \+ VALUE_TERM_BYTES \* a",

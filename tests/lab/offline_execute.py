@@ -43,7 +43,7 @@ class Amd:
 
 # Description and call: tails of rows and of keys; rows that see nothing; query heads that share
 # keys.
-D64, D128, CHUNK = "-DWIDE=2 -DTILE_KV=64", "-DWIDE=2 -DTILE_KV=32", "-DWIDE=2 -DCHUNK=32"
+D64, D128, CHUNK = "-DALIGNED_VECTORS=2 -DTILE_KV=64", "-DALIGNED_VECTORS=2 -DTILE_KV=32", "-DALIGNED_VECTORS=2 -DCHUNK=32"
 CASES = {
     "probe_fragments f16": Probe(F16),
     "probe_fragments bf16": Probe(BF16),
@@ -54,7 +54,7 @@ CASES = {
     "flash_fragments f16, D = 40, values of 24": Call(F16, 40, 24, 33, 40, D64, causal=7, batch=2, heads=1),
     "flash_fragments f16, D = 64, keys and values of int8": Call(F16, 64, 40, 33, 70, D128, causal=37, kv_heads=2, cache=I8),
     "flash_fragments f16, D = 64, two fragments of rows": Call(F16, 64, 64, 70, 70, D128, (2, 2), causal=-5),
-    "flash_fragments bf16, D = 40, numbers one by one": Call(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=32", (2, 1), room=3),
+    "flash_fragments bf16, D = 40, numbers one by one": Call(BF16, 40, 40, 33, 70, "-DALIGNED_VECTORS=0 -DTILE_KV=32", (2, 1), room=3),
     "flash_fragments f16, D = 128, a window of 20 keys": Call(F16, 128, 128, 33, 70, D128, causal=37, window=20, values="channels"),
     "flash_fragments bf16, D = 64, causal": Call(BF16, 64, 64, 33, 70, D64, causal=37),
     "flash_fragments bf16, D = 64, a window of 20 keys": Call(BF16, 64, 64, 33, 70, D64, causal=37, window=20, values="channels"),
@@ -64,8 +64,8 @@ CASES = {
     "decode_fragments bf16, D = 64, 16 heads a key": Call(BF16, 64, 64, 1, 45, D128, (2, 1), heads=16, kernel="decode_fragments"),
     "linear_fragments f16": Product(F16, 35, 71, 103, CHUNK, 1, room=1),
     "linear_fragments bf16": Product(BF16, 33, 130, 72, CHUNK, tile=64),
-    "linear_fragments bf16, numbers one by one": Product(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", 1, room=3),
-    "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DTERMS=3", 1, room=1),
+    "linear_fragments bf16, numbers one by one": Product(BF16, 5, 9, 41, "-DALIGNED_VECTORS=0 -DCHUNK=64", 1, room=3),
+    "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DBF16_TERMS=3", 1, room=1),
 }
 
 # Deliberate errors: the targets, the case, a pattern of the kernel's text, its replacement, and a

@@ -120,7 +120,7 @@ def gradient_reads(code, language, options):
     """The same for backward_tiles: a chunk of both products, and a slice of each result, if rows
     end with chunks and slices."""
     wide, chunk, d, dv = knob(options, "WIDE"), knob(options, "CHUNK"), knob(options, "HEAD_DIM"), knob(options, "HEAD_DIM_V")
-    rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "OF_KEYS"))
+    rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "GRADIENT_OF_KV"))
     group, own, piece = rows * columns, knob(options, "MICRO_ROWS") * rows, 4 * wide
     if not 1 <= wide <= 2 or d % chunk or dv % chunk or d % (4 * columns) or dv % (4 * columns) or knob(options, "SCORE_OPS"):
         return None

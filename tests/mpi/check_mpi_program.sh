@@ -23,7 +23,7 @@ cd "$folder" || exit 1
 # HOME.
 PYTHONUSERBASE=$(python3 -m site --user-base)
 export PYTHONUSERBASE XDG_CACHE_HOME=none HOME=none
-# As in look_again.sh: unoptimised kernels compile in a third of the time.
+# As in retry_flaky.sh: unoptimised kernels compile in a third of the time.
 [ "${CLATTN_TEST_OPTIMISED:-all}" != few ] || export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
 bad=0 checks=0 turn=0
 # Run every n-th of the following checks, by default all.
@@ -76,15 +76,15 @@ a, b = (np.load(f).astype(np.float64) for f in sys.argv[1:3])
 sys.exit(not (a.shape == b.shape and np.nanmax(np.abs(a - b)) <= 1e-5 and np.abs(a).max() > 0.1))
 PYTHON
 }
-# Run a command alone and distributed this way, and compare the results. Returns false if the check
+# Run a command alone and distributed this strategy, and compare the results. Returns false if the check
 # is skipped.
 compare() {
     taken || return 1
-    name=$1 ranks=$2 way=$3
+    name=$1 ranks=$2 strategy=$3
     shift 3
     rm -f one.npy all.npy
     "$program" "$@" --out one.npy --quiet >one.log 2>&1 || complain "$name alone: $(cat one.log)"
-    mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --mpi-way "$way" --out all.npy --expect one.npy >all.log 2>&1 ||
+    mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --mpi-way "$strategy" --out all.npy --expect one.npy >all.log 2>&1 ||
         complain "$name over $ranks: $(tail -n 5 all.log)"
     same one.npy all.npy "$name over $ranks ranks"
     return 0
@@ -196,8 +196,8 @@ for model in "$minilm" "$smollm2"; do
     for way in $ways; do
         checks=$((checks + 1))
         # shellcheck disable=SC2086
-        mpirun --oversubscribe -n 3 "$program" $model --mpi --mpi-way $way --out model.npy >log 2>&1 ||
-            complain "a model's layer, $way: $(cat log)"
+        mpirun --oversubscribe -n 3 "$program" $model --mpi --mpi-way $strategy --out model.npy >log 2>&1 ||
+            complain "a model's layer, $strategy: $(cat log)"
     done
 done
 # shellcheck disable=SC2086

@@ -70,8 +70,8 @@ void suite_expect(clattn_status got, clattn_status want, const char *says, const
     suite_check(got == want && strstr(text, says) && !strchr(text, '\n'), what, why);
 }
 
-static void open_call(shard *s, clattn_mpi_way way, const char *name) {
-    const shard_call call = {name, SHARD_BLOCKS, SHARD_BLOCKS, way, 0, !strcmp(name, DECODE)};
+static void open_call(shard *s, clattn_mpi_strategy strategy, const char *name) {
+    const shard_call call = {name, SHARD_BLOCKS, SHARD_BLOCKS, strategy, 0, !strcmp(name, DECODE)};
     shard_open(s, &call, suite.rank, suite.ranks);
 }
 
@@ -137,7 +137,7 @@ static void without_sinks(clattn_mpi_attention_backward_params *b, bool last) {
 }
 static void by_gather(clattn_mpi_attention_backward_params *b, bool last) {
     (void)last;
-    b->forward.way = CLATTN_MPI_ALL_GATHER;
+    b->forward.strategy = CLATTN_MPI_ALL_GATHER;
 }
 static void by_kernel(clattn_mpi_attention_backward_params *b, bool last) {
     (void)last;
@@ -157,7 +157,7 @@ static void wrong_gradients(void) {
     refused(&s, CLATTN_INVALID_ARGUMENT, "a type of them: differs", "a type that differs", another_type);
     refused(&s, CLATTN_INVALID_ARGUMENT, "dk: size 3 of axis 1: k has 8", "a shape", another_shape);
     refused(&s, CLATTN_INVALID_ARGUMENT, "dsinks: is asked for without sinks", "no sinks", without_sinks);
-    refused(&s, CLATTN_UNSUPPORTED, "all_gather: is not built for gradients", "a way", by_gather);
+    refused(&s, CLATTN_UNSUPPORTED, "all_gather: is not built for gradients", "a strategy", by_gather);
     refused(&s, CLATTN_UNSUPPORTED, "kernel: has no gradient", "a kernel", by_kernel);
     refused(&s, CLATTN_INVALID_ARGUMENT, "no gradient is asked for", "nothing", nothing);
     suite_expect(clattn_mpi_attention_backward_run(suite.world, NULL, NULL), CLATTN_INVALID_ARGUMENT,
@@ -186,10 +186,11 @@ static void rates_that_differ(void) {
 }
 
 // One fault on a rank that makes such a call, followed by the same call without a fault.
-static void failing(int which, clattn_mpi_way way, const char *name, const char *says, const char *what) {
+static void failing(int which, clattn_mpi_strategy strategy, const char *name, const char *says,
+                    const char *what) {
     const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;
     shard s;
-    open_call(&s, way, name);
+    open_call(&s, strategy, name);
     for (int n = 0; n < 2; n++) {
         fault = n == 0 && suite.rank == rank ? which : NOTHING;
         const clattn_status got = shard_run(suite.world, &s, !strcmp(name, DECODE), NULL);

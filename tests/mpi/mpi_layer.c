@@ -86,7 +86,7 @@ static void judge(const float *got, const float *want, int64_t count, const char
 
 static void shared_heads(room *r) {
     const int ranks = suite.ranks, heads = HEADS / ranks, kv = r->kv_heads / ranks;
-    clattn_mpi_layer_params p = {.layer = r->layer, .way = CLATTN_MPI_LAYER_HEADS};
+    clattn_mpi_layer_params p = {.layer = r->layer, .strategy = CLATTN_MPI_LAYER_HEADS};
     clattn_layer_params *l = &p.layer;
     clattn_mpi_report report;
     float *got = calloc(BATCH * ROWS * OUT, sizeof *got);
@@ -116,9 +116,9 @@ static void shared_heads(room *r) {
     free(got);
 }
 
-static void shared_rows(room *r, shard_way way) {
+static void shared_rows(room *r, shard_way strategy) {
     static shard_rows rows;
-    shard_share(way, suite.rank, suite.ranks, ROWS, 3, &rows);
+    shard_share(strategy, suite.rank, suite.ranks, ROWS, 3, &rows);
     const int64_t n = rows.count;
     float *x, *out, *got = calloc((size_t)(BATCH * n * OUT) + 1, sizeof *got),
                     *want = calloc((size_t)(BATCH * n * OUT) + 1, sizeof *want);
@@ -134,7 +134,7 @@ static void shared_rows(room *r, shard_way way) {
         harness_expect(clEnqueueWriteBuffer(harness()->queue, in, CL_TRUE, 0,
                                             (size_t)(BATCH * n * WIDTH) * sizeof *x, x, 0, NULL, NULL),
                        "clEnqueueWriteBuffer");
-    clattn_mpi_layer_params p = {.layer = r->layer, .way = CLATTN_MPI_LAYER_ROWS, .rows = rows.rows};
+    clattn_mpi_layer_params p = {.layer = r->layer, .strategy = CLATTN_MPI_LAYER_ROWS, .rows = rows.rows};
     p.layer.x = dense(in, 3, BATCH, n, WIDTH), p.layer.out = dense(to, 3, BATCH, n, OUT);
     p.attention = CLATTN_MPI_RING;
     const clattn_status status = clattn_mpi_layer_run(suite.world, &p, NULL);

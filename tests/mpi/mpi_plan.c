@@ -1,4 +1,4 @@
-// mpi_plan.c: MPI plans. Checks which way the cost model chooses for given rates. Compares the
+// mpi_plan.c: MPI plans. Checks which strategy the cost model chooses for given rates. Compares the
 // planned memory with the memory that a call uses: buffers are counted by the OpenCL layer, host
 // memory by the world's own allocation functions. Then each host allocation and each OpenCL call
 // fails once on one rank. All ranks must return the error, and none may hang.
@@ -28,9 +28,10 @@ static clattn_mpi *world_of(double link, double message, double flops, double ca
     return world;
 }
 
-// The plan for these rates, with rows partitioned this way.
-static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way rows, clattn_mpi_way way) {
-    const shard_call call = {name, rows, rows, way, 0, false};
+// The plan for these rates, with rows partitioned this strategy.
+static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way rows,
+                               clattn_mpi_strategy strategy) {
+    const shard_call call = {name, rows, rows, strategy, 0, false};
     clattn_mpi_plan plan;
     char why[300] = "";
     shard s;
@@ -44,13 +45,14 @@ static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way ro
     return plan;
 }
 
-static void expect(const clattn_mpi_plan *plan, clattn_mpi_way way, const char *what) {
-    const char *name = clattn_mpi_way_name(way);
+static void expect(const clattn_mpi_plan *plan, clattn_mpi_strategy strategy, const char *what) {
+    const char *name = clattn_mpi_strategy_name(strategy);
     char why[600];
-    snprintf(why, sizeof why, "took %s, why: %s", clattn_mpi_way_name(plan->way), plan->why);
-    suite_check(plan->way == way && !strncmp(plan->why, name, strlen(name)), what, why);
-    for (int n = CLATTN_MPI_RING; n < CLATTN_MPI_WAY_COUNT; n++)
-        suite_check(suite.ranks == 1 || plan->seconds[way] <= plan->seconds[n], what, "another takes less");
+    snprintf(why, sizeof why, "took %s, why: %s", clattn_mpi_strategy_name(plan->strategy), plan->why);
+    suite_check(plan->strategy == strategy && !strncmp(plan->why, name, strlen(name)), what, why);
+    for (int n = CLATTN_MPI_RING; n < CLATTN_MPI_STRATEGY_COUNT; n++)
+        suite_check(suite.ranks == 1 || plan->seconds[strategy] <= plan->seconds[n], what,
+                    "another takes less");
 }
 
 // Zigzag rows balance the work. Only the ring hides communication behind it.
@@ -71,7 +73,7 @@ static void fast_calls(void) {
         // Blocks of causal rows are unbalanced. Heads are balanced, if the ranks divide them.
         if (8 % suite.ranks == 0) expect(&plan, CLATTN_MPI_ALL_TO_ALL, "rows that are not balanced");
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_ALL_GATHER);
-        suite_check(plan.way == CLATTN_MPI_ALL_GATHER && strstr(plan.why, "as asked"),
+        suite_check(plan.strategy == CLATTN_MPI_ALL_GATHER && strstr(plan.why, "as asked"),
                     "a way that is asked for", plan.why);
     }
     clattn_mpi_destroy(world);
@@ -82,12 +84,13 @@ static void of_gradients(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     const clattn_mpi_plan attention = plan_of(world, FEWER, SHARD_ZIGZAG, CLATTN_MPI_AUTO),
                           gradients = plan_of(world, FEWER_GRADIENTS, SHARD_ZIGZAG, CLATTN_MPI_AUTO);
-    expect(&gradients, gradients.way, "a plan of gradients");
+    expect(&gradients, gradients.strategy, "a plan of gradients");
     for (int n = CLATTN_MPI_RING; suite.ranks > 1 && n <= CLATTN_MPI_ALL_TO_ALL; n++)
         suite_check(isinf(attention.seconds[n]) || (gradients.seconds[n] > 2 * attention.seconds[n] &&
                                                     gradients.sent_bytes[n] > attention.sent_bytes[n]),
-                    clattn_mpi_way_name((clattn_mpi_way)n), "of gradients is as cheap as attention");
-    suite_check(gradients.way != CLATTN_MPI_ALL_GATHER &&
+                    clattn_mpi_strategy_name((clattn_mpi_strategy)n),
+                    "of gradients is as cheap as attention");
+    suite_check(gradients.strategy != CLATTN_MPI_ALL_GATHER &&
                     (suite.ranks == 1 || isinf(gradients.seconds[CLATTN_MPI_ALL_GATHER])),
                 "gradients by all_gather", gradients.why);
     clattn_mpi_destroy(world);
@@ -147,7 +150,7 @@ static clattn_status run(clattn_mpi *world, const shard *s, bool decode, clattn_
 }
 
 static bool possible(const shard_call *call) {
-    return call->way != CLATTN_MPI_ALL_TO_ALL || 8 % suite.ranks == 0;
+    return call->strategy != CLATTN_MPI_ALL_TO_ALL || 8 % suite.ranks == 0;
 }
 
 #define Z SHARD_ZIGZAG

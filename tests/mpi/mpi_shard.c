@@ -17,18 +17,20 @@ void suite_check(bool good, const char *what, const char *why) {
     if (!good) printf("test_mpi.c:1:F:rank %d of %d: %s: %s\n", suite.rank, suite.ranks, what, why);
 }
 
-void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to) {
+void shard_share(shard_way strategy, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to) {
     struct random random = {seed + 77};
     int64_t cuts[65] = {0};
     to->rows.segments = to->segments;
     to->count = 0;
-    if (way == SHARD_BLOCKS) to->rows.count = clattn_mpi_blocks(rank, ranks, n, to->segments, SHARD_SEGMENTS);
-    if (way == SHARD_ZIGZAG) to->rows.count = clattn_mpi_zigzag(rank, ranks, n, to->segments, SHARD_SEGMENTS);
-    if (way == SHARD_PAGES)
+    if (strategy == SHARD_BLOCKS)
+        to->rows.count = clattn_mpi_blocks(rank, ranks, n, to->segments, SHARD_SEGMENTS);
+    if (strategy == SHARD_ZIGZAG)
+        to->rows.count = clattn_mpi_zigzag(rank, ranks, n, to->segments, SHARD_SEGMENTS);
+    if (strategy == SHARD_PAGES)
         to->rows.count = clattn_mpi_pages(rank, ranks, n, 5, to->segments, SHARD_SEGMENTS);
-    if (way == SHARD_RAGGED || way == SHARD_LAST) {
+    if (strategy == SHARD_RAGGED || strategy == SHARD_LAST) {
         for (int r = 1; r < ranks; r++)
-            cuts[r] = way == SHARD_LAST ? 0 : (int64_t)random_uniform(&random, 0, (double)n + 1);
+            cuts[r] = strategy == SHARD_LAST ? 0 : (int64_t)random_uniform(&random, 0, (double)n + 1);
         for (int r = 1; r < ranks; r++) // sorted
             for (int x = 1; x < r; x++)
                 if (cuts[r] < cuts[x]) {
@@ -139,7 +141,7 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
     shard_share(call->kv, rank, ranks, t->n_kv, t->seed + 1, &s->kv);
     const clattn_attention_params *p = &s->whole.params;
     clattn_mpi_attention_params *to = &s->params;
-    *to = (clattn_mpi_attention_params){.score = p->score, .kernel = p->kernel, .way = call->way};
+    *to = (clattn_mpi_attention_params){.score = p->score, .kernel = p->kernel, .strategy = call->strategy};
     to->piece_rows = call->piece_rows;
     to->q = gather(s, &p->q, s->whole.q.image, 2, &s->q, 1);
     to->k = gather(s, &p->kv.k, s->whole.k.image, 2, &s->kv, 1);

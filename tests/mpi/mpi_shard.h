@@ -26,12 +26,12 @@ typedef struct shard_rows {
 } shard_rows;
 // Distribute rows: in blocks, zigzag, in pages of 5, in random sizes (some empty), or all to the
 // last rank.
-void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to);
+void shard_share(shard_way strategy, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to);
 
 typedef struct shard_call {
     const char *name; // of the case
     shard_way q, kv;
-    clattn_mpi_way way;
+    clattn_mpi_strategy strategy;
     int64_t piece_rows;
     bool decode;
 } shard_call;

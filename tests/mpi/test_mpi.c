@@ -106,10 +106,10 @@ static void run_calls(size_t count) {
     for (size_t n = 0; n < count; n++) {
         clattn_mpi_report report = {0};
         shard_call call = calls[n];
-        if (call.way == HEADS && kv_heads_of(call.name) % suite.ranks) call.way = CLATTN_MPI_AUTO;
+        if (call.strategy == HEADS && kv_heads_of(call.name) % suite.ranks) call.strategy = CLATTN_MPI_AUTO;
         const bool good = shard_holds(suite.world, &call, &report, why);
-        snprintf(what, sizeof what, "%s, rows %d and %d, way %d", calls[n].name, calls[n].q, calls[n].kv,
-                 calls[n].way);
+        snprintf(what, sizeof what, "%s, rows %d and %d, strategy %d", calls[n].name, calls[n].q, calls[n].kv,
+                 calls[n].strategy);
         suite_check(good, what, why);
     }
 }
@@ -166,7 +166,7 @@ static const struct pairs_factor factors[FACTORS] = {
     [MAPS] = {"maps", PAIRS_RUN, false, {"", "-maskqk", "-bias1hqk", "-maskb11k"}},
     [SLOPES] = {"slopes", PAIRS_RUN, false, {"", "-alibi", "-headscales"}},
     [KEYS] = {"keys", PAIRS_RUN, false, {"", "-kvi8"}},
-    [WAY] = {"way", PAIRS_RUN, false, {"0", "1", "2", "3"}},
+    [WAY] = {"strategy", PAIRS_RUN, false, {"0", "1", "2", "3"}},
     [Q_ROWS] = {"q_rows", PAIRS_RUN, false, {"0", "1", "2", "3", "4"}},
     [KV_ROWS] = {"kv_rows", PAIRS_RUN, false, {"0", "1", "2", "3", "4"}},
     [PIECE] = {"piece", PAIRS_RUN, false, {"0", "1", "13", "64"}},
@@ -183,18 +183,18 @@ static shard_call call_of(const struct pairs_row *row, struct random *random, ch
              of[OF_HEADS], q, kv, of[ALIGNED], gradients ? of[OF_CALL] : of[KEYS], of[CAP], of[WINDOW],
              of[MAPS], of[SLOPES], of[SINKS], of[LENGTHS]);
     shard_call call = {.name = name, .q = (shard_way)atoi(of[Q_ROWS]), .kv = (shard_way)atoi(of[KV_ROWS])};
-    call.way = (clattn_mpi_way)atoi(of[WAY]), call.piece_rows = atoi(of[PIECE]);
+    call.strategy = (clattn_mpi_strategy)atoi(of[WAY]), call.piece_rows = atoi(of[PIECE]);
     const bool heads = row->level[OF_HEADS] < 3 && 8 % suite.ranks == 0 && !*of[MAPS] &&
                        (row->level[OF_HEADS] != 1 || suite.ranks <= 2);
-    if (call.way == CLATTN_MPI_ALL_TO_ALL && !heads) call.way = CLATTN_MPI_AUTO;
-    if (call.way == CLATTN_MPI_ALL_GATHER && gradients) call.way = CLATTN_MPI_RING;
+    if (call.strategy == CLATTN_MPI_ALL_TO_ALL && !heads) call.strategy = CLATTN_MPI_AUTO;
+    if (call.strategy == CLATTN_MPI_ALL_GATHER && gradients) call.strategy = CLATTN_MPI_RING;
     return call;
 }
 
 static void run_random(int count) {
     struct random random = {20240607};
     struct pairs array;
-    int ways[CLATTN_MPI_WAY_COUNT] = {0};
+    int ways[CLATTN_MPI_STRATEGY_COUNT] = {0};
     pairs_make_of(&options, 1, &array);
     suite_check(array.count > 0 && pairs_missing(&array) == 0, "the covering array", "is not whole");
     for (int n = 0; n < count; n++) {
@@ -202,10 +202,10 @@ static void run_random(int count) {
         const shard_call call = call_of(&array.rows[n % array.count], &random, name);
         clattn_mpi_report report = {0};
         const bool good = shard_holds(suite.world, &call, &report, why);
-        snprintf(what, sizeof what, "%s, rows %d and %d, way %d, pieces of %d", name, call.q, call.kv,
-                 call.way, (int)call.piece_rows);
+        snprintf(what, sizeof what, "%s, rows %d and %d, strategy %d, pieces of %d", name, call.q, call.kv,
+                 call.strategy, (int)call.piece_rows);
         suite_check(good, what, why);
-        ways[report.plan.way]++;
+        ways[report.plan.strategy]++;
     }
     if (suite.rank == 0)
         printf("%d calls of %d rows of options: %d ring, %d all_to_all, %d all_gather\n", count, array.count,
@@ -250,7 +250,7 @@ int main(int argc, char **argv) {
         const shard_call call = {argv[1],
                                  (shard_way)atoi(argv[2]),
                                  (shard_way)atoi(argv[3]),
-                                 (clattn_mpi_way)atoi(argv[4]),
+                                 (clattn_mpi_strategy)atoi(argv[4]),
                                  atoi(argv[5]),
                                  !strncmp(argv[1], "decode", 6)};
         char why[256] = "";

@@ -30,7 +30,7 @@ configure() {
 # an hour.
 build() {
     # shellcheck disable=SC2046
-    ninja -C $build clattn $(. tests/steps.sh && programs_of $build host)
+    ninja -C $build clattn $(. tests/runner.sh && programs_of $build host)
 }
 
 # Verify each family with the vector widths that it has there, with one type each, and the planner's

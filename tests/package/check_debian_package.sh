@@ -10,7 +10,7 @@
 # Prints a line that begins with "ok", "FAIL" or "SKIP" for each check. The exit status is 1 if a
 # check failed. $CLATTN_DEBIAN selects another mirror for the tree, which stays in the build folder.
 set -u
-. tests/steps.sh
+. tests/runner.sh
 install_packages dpkg-dev debhelper lintian blhc autopkgtest piuparts mmdebstrap
 for tool in dpkg-buildpackage:dpkg-dev dh:debhelper lintian:lintian blhc:blhc autopkgtest:autopkgtest piuparts:piuparts \
     mmdebstrap:mmdebstrap; do

@@ -22,7 +22,7 @@ for suite in $suites; do
         group*) export POCL_MAX_PTHREAD_COUNT=1 OPENCL_LAYERS="$layer" ;;
         *) unset POCL_MAX_PTHREAD_COUNT OPENCL_LAYERS ;;
     esac
-    TSAN_OPTIONS=$options CLATTN_TEST_DATA=$PWD/tests/data sh tests/look_again.sh "$folder/tests/test_$suite" >"$folder/$suite.log" 2>&1 ||
+    TSAN_OPTIONS=$options CLATTN_TEST_DATA=$PWD/tests/data sh tests/retry_flaky.sh "$folder/tests/test_$suite" >"$folder/$suite.log" 2>&1 ||
         { cat "$folder/$suite.log"; exit 1; }
     cat "$folder/$suite.log"
     grep -q '^100%: Checks: [1-9]' "$folder/$suite.log" || { echo "$suite: ran nothing"; exit 1; }

@@ -105,7 +105,7 @@ static void tell_gradients(const absent_device *d, const absent_problem *p) {
         return;
     for (int of_keys = 0; of_keys < (v.one_pass ? 1 : 2); of_keys++) {
         program_spec spec = {.id = v.family->id, .knobs = v.knobs};
-        spec.knobs.type_gradient = (int)m->type_out, spec.knobs.of_keys = of_keys;
+        spec.knobs.type_gradient = (int)m->type_out, spec.knobs.gradient_of_kv = of_keys;
         tell(d, p->word, &spec, v.work_group, v.local_bytes, v.family->name);
     }
 }

@@ -3,7 +3,7 @@
 // device, and devices that passed every probe.
 #include "plan/absent_devices.h"
 #include "args/args.h"
-#include "device/defects.h"
+#include "device/driver_quirks.h"
 #include "plan/plan_suite.h"
 
 #include <stdio.h>

@@ -140,7 +140,7 @@ static const struct {
     float rate;
     const char *row;
     int dot_i8;
-    int group, zeros;
+    int group, zero_points;
 } integers[] = {
     {1, BF16, I8, BF16, 64, 200, "", DOT_I8_VNNI, 0, 0},
     {1, F16, Q4_1, BF16, 96, 200, "", DOT_I8_VNNI, 0, 0},
@@ -183,7 +183,7 @@ START_TEST(integers_chosen) {
         char why[256];
         p.type_q = (clattn_type)integers[i].q, p.type_kv = (clattn_type)integers[i].kv;
         p.type_out = (clattn_type)integers[i].out;
-        p.scale_group = p.scale_group_v = integers[i].group, p.zeros = integers[i].zeros;
+        p.scale_group = p.scale_group_v = integers[i].group, p.zero_points = integers[i].zero_points;
         ck_assert_msg(cla_tuned_parse(integers[i].row, &own, why, sizeof why), "%s", why);
         const plan_input in = {
             .device = &wide_cpu,
@@ -238,7 +238,7 @@ END_TEST
 static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
-    {"decode_lanes : ASK_AHEAD=4", "ASK_AHEAD"},
+    {"decode_lanes : PREFETCH_LEVEL=4", "PREFETCH_LEVEL"},
     {"flash_lanes : DOT_I8=3", "DOT_I8"},
     {"flash_lanes : DOT_I8=1 TILE_KV=66 KEY_BLOCK=2", "TILE_KV"},
     {"flash_lanes : DOT_I8=1 TILE_KV=320", "TILE_KV"},
@@ -264,7 +264,7 @@ static const char *const bad_rows[][2] = {
     {"flash_lanes type=bool2 :", "not a row"},
     {"flash_lanes size=3 :", "not a row"},
     {"flash : TILE_Q=3", "not a row"},
-    {"flash_tiles : WIDE=1", "not a row"},
+    {"flash_tiles : ALIGNED_VECTORS=1", "not a row"},
     {"flash_tiles : MICRO_ROWS=6", "MICRO_ROWS"},
     {"flash_tiles : GROUP_COLUMNS=4", "GROUP_COLUMNS"},
     {"flash_tiles : GROUP_ROWS=65", "GROUP_ROWS"},
@@ -309,7 +309,7 @@ static const char *const bad_rows[][2] = {
     {"flash_fragments : MATRIX_ENGINE=4 GROUP_ROWS=6", "GROUP_ROWS"},
     {"flash_fragments : MATRIX_ENGINE=1 EMULATED=4 ROW_VECTORS=2", "ROW_VECTORS"},
     {"flash_fragments : TILE_KV=128", "TILE_KV"},
-    {"flash_fragments : TERMS=2", "TERMS"},
+    {"flash_fragments : BF16_TERMS=2", "TERMS"},
     {"flash_fragments : MATRIX_ENGINE=5 EMULATED=5", "EMULATED"},
     {"linear_matrix : COLUMN_TILE=48", "COLUMN_TILE"},
     {"linear_matrix : COLUMN_TILE=544", "COLUMN_TILE"},

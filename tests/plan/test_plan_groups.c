@@ -153,8 +153,8 @@ START_TEST(alignment_is_told) {
         p.align_k = cases[i].align_k, p.align_v = cases[i].align_v, p.type_kv = cases[i].type;
         const variant v = plan(&in, &p);
         cla_variant_explain(&in, &p, &v, why);
-        ck_assert_int_eq(v.knobs.eights, cases[i].eights);
-        ck_assert_msg((strstr(why, "not aligned") == NULL) == v.knobs.eights, "%s", why);
+        ck_assert_int_eq(v.knobs.loads_of_8, cases[i].eights);
+        ck_assert_msg((strstr(why, "not aligned") == NULL) == v.knobs.loads_of_8, "%s", why);
     }
 }
 END_TEST

@@ -55,7 +55,7 @@ START_TEST(scales_of_groups) {
         linear_problem p = problem_of(n / 2 % 2 ? 512 : 1, 768, 768, types[n / 4]);
         linear_choice c, plain;
         p.type_x = p.type_y = CLATTN_TYPE_F32;
-        p.scale_group = 64, p.type_scale = CLATTN_TYPE_F16, p.zeros = true;
+        p.scale_group = 64, p.type_scale = CLATTN_TYPE_F16, p.zero_points = true;
         in.shipped = &shipped;
         in.probes.ran = in.probes.proven = in.probes.sure = ~0u;
         for (int i = 0; i < PROBE_COUNT; i++) in.probes.rate[i] = 1.0f;
@@ -63,7 +63,8 @@ START_TEST(scales_of_groups) {
         ck_assert(!cla_variant_linear_is_open(&in, &p) && cla_variant_choose_linear(&in, &p, false, &c));
         ck_assert_int_eq(c.id, n % 2 ? (p.rows > 16 ? KERNEL_LINEAR_TILES : KERNEL_LINEAR_ROWS)
                                      : (p.rows > 16 ? KERNEL_LINEAR_LANES : KERNEL_LINEAR_FEW_LANES));
-        ck_assert(c.knobs.scale_group == 64 && c.knobs.type_scale == CLATTN_TYPE_F16 && c.knobs.zeros == 1);
+        ck_assert(c.knobs.scale_group == 64 && c.knobs.type_scale == CLATTN_TYPE_F16 &&
+                  c.knobs.zero_points == 1);
         const bool integers =
             c.id == KERNEL_LINEAR_FEW_LANES ? n / 4 >= 2 : c.id == KERNEL_LINEAR_LANES && n / 4 != 1;
         ck_assert_int_eq(c.knobs.dot_i8, integers ? DOT_I8_VNNI : 0);
@@ -209,7 +210,7 @@ START_TEST(alignment) {
         ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
         const int x = n % 2 && p.type_x ? 8 : 4, w = n % 2 && p.type_w ? 8 : 4;
         const bool eights = n % 2 == 0 && p.type_w && p.align_x >= 8 && p.align_w >= 8;
-        ck_assert_int_eq(c.knobs.wide, eights ? 2 : p.align_x >= x && p.align_w >= w);
+        ck_assert_int_eq(c.knobs.aligned_vectors, eights ? 2 : p.align_x >= x && p.align_w >= w);
     }
 }
 END_TEST
@@ -484,7 +485,7 @@ static void check_linear_fragments(const struct linear_fragments_case *of, clatt
         ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
         ck_assert_int_eq(c.row_tile, of->row_tile);
         ck_assert_int_eq(c.column_tile, of->column_tile);
-        ck_assert_int_eq(c.knobs.wide, align >= 8 ? 2 : 0);
+        ck_assert_int_eq(c.knobs.aligned_vectors, align >= 8 ? 2 : 0);
         ck_assert_int_eq(c.knobs.rope, 1);
         ck_assert_uint_le(c.local_bytes, gpu.local_memory_bytes);
         ck_assert(!cla_variant_linear_is_open(&in, &p));
@@ -559,7 +560,7 @@ START_TEST(projections_in_terms) {
         const bool taken = c.id == KERNEL_LINEAR_FRAGMENTS;
         ck_assert_msg(taken == (of->engine != 0), "%zu: %s", i, clattn_kernel_sources[c.id].name);
         if (taken) {
-            ck_assert_int_eq(c.knobs.terms, 3);
+            ck_assert_int_eq(c.knobs.bf16_terms, 3);
             ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
             ck_assert_int_eq(c.column_tile, of->column_tile);
             ck_assert_uint_eq(c.local_bytes, (size_t)of->local_bytes + 128);

@@ -157,7 +157,7 @@ static void check_fragments(const plan_input *in, problem *p, int engine, int ro
     if (!engine) return;
     ck_assert_int_eq(v.rows_per_group, rows);
     ck_assert_uint_le(v.local_bytes, in->device->local_memory_bytes);
-    ck_assert_int_eq(v.knobs.wide, p->align_k >= 8 ? 2 : 0);
+    ck_assert_int_eq(v.knobs.aligned_vectors, p->align_k >= 8 ? 2 : 0);
 }
 
 static void check_fragments_case(const struct fragments_case *c) {
@@ -263,16 +263,17 @@ static const struct terms_case {
     float rate; // of bfloat16, 0: not proven; tiles 100
     int head, engine, tile_kv;
     const char *says;
-} terms_cases[] = {{"", 0.0f, 64, 0, 0, "float32 queries are not rounded"},
-                   {"", 599.0f, 64, 0, 0, "six products"},
-                   {"", 601.0f, 64, 0, 0, "TERMS=3 asks"},
-                   {"flash_fragments :", 4000.0f, 64, 0, 0, "TERMS=3 asks"},
-                   {"flash_fragments : TERMS=3", 4000.0f, 64, MATRIX_ENGINE_MMA, 32, "six products for one"},
-                   {"flash_fragments : TERMS=3", 4000.0f, 128, MATRIX_ENGINE_MMA, 16, "six products for one"},
-                   {"flash_fragments : TERMS=3 TILE_KV=64", 4000.0f, 128, 0, 0, "local memory"},
-                   {"flash_fragments : TERMS=3", 0.0f, 64, MATRIX_ENGINE_EMULATION, 32, "emulated"},
-                   {"flash_fragments : TERMS=3", 4000.0f, 576, 0, 0, "no engine hold a latent's"},
-                   {"flash_fragments : TERMS=3 MATRIX_ENGINE=4", 4000.0f, 64, 0, 0, "as they are"}};
+} terms_cases[] = {
+    {"", 0.0f, 64, 0, 0, "float32 queries are not rounded"},
+    {"", 599.0f, 64, 0, 0, "six products"},
+    {"", 601.0f, 64, 0, 0, "TERMS=3 asks"},
+    {"flash_fragments :", 4000.0f, 64, 0, 0, "TERMS=3 asks"},
+    {"flash_fragments : BF16_TERMS=3", 4000.0f, 64, MATRIX_ENGINE_MMA, 32, "six products for one"},
+    {"flash_fragments : BF16_TERMS=3", 4000.0f, 128, MATRIX_ENGINE_MMA, 16, "six products for one"},
+    {"flash_fragments : BF16_TERMS=3 TILE_KV=64", 4000.0f, 128, 0, 0, "local memory"},
+    {"flash_fragments : BF16_TERMS=3", 0.0f, 64, MATRIX_ENGINE_EMULATION, 32, "emulated"},
+    {"flash_fragments : BF16_TERMS=3", 4000.0f, 576, 0, 0, "no engine hold a latent's"},
+    {"flash_fragments : BF16_TERMS=3 MATRIX_ENGINE=4", 4000.0f, 64, 0, 0, "as they are"}};
 
 START_TEST(float32_in_terms) {
     clattn_capabilities gpu = cpu;
@@ -297,13 +298,13 @@ START_TEST(float32_in_terms) {
         for (int other = 0; other < 2; other++) { // keys of any type
             p.type_kv = other ? CLATTN_TYPE_Q4_1 : CLATTN_TYPE_F32;
             const char *refusal =
-                cla_family_try(fragments, &in, &p, cla_family_wants(&p), own.count ? own.rows : NULL, &v);
+                cla_family_try(fragments, &in, &p, cla_problem_features(&p), own.count ? own.rows : NULL, &v);
             ck_assert_msg(!refusal == (c->engine != 0), "%d: %s", (int)i, refusal ? refusal : "taken");
             if (!refusal) fragments->explain(&in, &v, why);
             ck_assert_msg(strstr(refusal ? refusal : why, c->says), "%d: %s", (int)i,
                           refusal ? refusal : why);
             if (refusal) continue;
-            ck_assert_int_eq(v.knobs.terms, 3);
+            ck_assert_int_eq(v.knobs.bf16_terms, 3);
             ck_assert_int_eq(v.knobs.matrix_engine, c->engine);
             ck_assert_int_eq(v.knobs.tile_kv, c->tile_kv);
         }

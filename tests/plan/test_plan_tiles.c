@@ -92,7 +92,7 @@ START_TEST(latents) {
         ck_assert_int_eq(v.family->id, wants[i].id);
         if (wants[i].rows) ck_assert_int_eq(v.rows_per_group, wants[i].rows);
         if (wants[i].id == KERNEL_DECODE_TILES) {
-            ck_assert_int_eq(v.knobs.wide, 2);
+            ck_assert_int_eq(v.knobs.aligned_vectors, 2);
             ck_assert_uint_eq(v.groups[0], (uint64_t)v.splits *
                                                (uint64_t)((wants[i].heads * p.n_q + v.rows_per_group - 1) /
                                                           v.rows_per_group));
@@ -200,7 +200,7 @@ START_TEST(tiles_by_alignment) {
         p.align_q = i & 1 ? 4 : 2, p.align_k = i & 2 ? 16 : 1, p.align_v = i & 4 ? 8 : 2;
         const variant v = choose(gpu, &p, 0);
         cla_variant_explain(&in, &p, &v, why);
-        ck_assert_int_eq(v.knobs.wide, i == 7);
+        ck_assert_int_eq(v.knobs.aligned_vectors, i == 7);
         ck_assert_msg((strstr(why, "by fours") != NULL) == (i == 7), "%s", why);
     }
     // 8-bit and 16-bit types in groups of eight, if rows are aligned.
@@ -214,8 +214,9 @@ START_TEST(tiles_by_alignment) {
         p.type_kv = types[i / 4], p.align_q = i & 1 ? 8 : 4, p.align_k = 16, p.align_v = i & 2 ? 8 : 4;
         const variant v = choose(gpu, &p, 0);
         cla_variant_explain(&in, &p, &v, why);
-        ck_assert_int_eq(v.knobs.wide, i / 4 && i % 4 == 3 ? 2 : 1);
-        ck_assert_msg(strstr(why, v.knobs.wide == 2 ? "by eights" : "by fours") != NULL, "%s", why);
+        ck_assert_int_eq(v.knobs.aligned_vectors, i / 4 && i % 4 == 3 ? 2 : 1);
+        ck_assert_msg(strstr(why, v.knobs.aligned_vectors == 2 ? "by eights" : "by fours") != NULL, "%s",
+                      why);
     }
 }
 END_TEST

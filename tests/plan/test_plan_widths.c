@@ -269,22 +269,23 @@ START_TEST(asks_by_rate) {
         float nothing, first, second;
         int asked;
     } cases[] = {
-        {"not measured", CLATTN_TYPE_BF16, false, 0, 0, 0, ASK_SECOND_LEVEL},
-        {"Zen 4", CLATTN_TYPE_BF16, false, 90, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 4, float16 in pages", CLATTN_TYPE_F16, true, 90, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 4, float32", CLATTN_TYPE_F32, false, 90, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 4, float32 in pages", CLATTN_TYPE_F32, true, 90, 55, 97, ASK_FIRST_LEVEL},
-        {"Zen 4, int8", CLATTN_TYPE_I8, false, 90, 55, 97, ASK_FIRST_LEVEL},
-        {"Zen 4, int8 by integers", CLATTN_TYPE_I8, false, 90, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 5, int8 by integers", CLATTN_TYPE_I8, false, 90, 97, 90, ASK_FIRST_LEVEL},
-        {"the first-level cache is faster", CLATTN_TYPE_BF16, false, 90, 97, 90, ASK_FIRST_LEVEL},
-        {"the first-level cache is faster, float32", CLATTN_TYPE_F32, false, 90, 97, 90, ASK_FIRST_LEVEL},
-        {"the second is wrong", CLATTN_TYPE_BF16, false, 0, 55, 0, ASK_FIRST_LEVEL},
-        {"Intel's runtime", CLATTN_TYPE_BF16, false, 55, 45, 46, ASK_NOTHING},
-        {"Intel's runtime, float32", CLATTN_TYPE_F32, false, 55, 45, 46, ASK_NOTHING},
-        {"Intel's runtime, pages", CLATTN_TYPE_BF16, true, 55, 45, 46, ASK_SECOND_LEVEL},
-        {"nothing else works", CLATTN_TYPE_BF16, false, 55, 0, 0, ASK_SECOND_LEVEL},
-        {"within an accident", CLATTN_TYPE_BF16, false, 99, 55, 97, ASK_SECOND_LEVEL},
+        {"not measured", CLATTN_TYPE_BF16, false, 0, 0, 0, PREFETCH_SECOND_LEVEL},
+        {"Zen 4", CLATTN_TYPE_BF16, false, 90, 55, 97, PREFETCH_SECOND_LEVEL},
+        {"Zen 4, float16 in pages", CLATTN_TYPE_F16, true, 90, 55, 97, PREFETCH_SECOND_LEVEL},
+        {"Zen 4, float32", CLATTN_TYPE_F32, false, 90, 55, 97, PREFETCH_SECOND_LEVEL},
+        {"Zen 4, float32 in pages", CLATTN_TYPE_F32, true, 90, 55, 97, PREFETCH_FIRST_LEVEL},
+        {"Zen 4, int8", CLATTN_TYPE_I8, false, 90, 55, 97, PREFETCH_FIRST_LEVEL},
+        {"Zen 4, int8 by integers", CLATTN_TYPE_I8, false, 90, 55, 97, PREFETCH_SECOND_LEVEL},
+        {"Zen 5, int8 by integers", CLATTN_TYPE_I8, false, 90, 97, 90, PREFETCH_FIRST_LEVEL},
+        {"the first-level cache is faster", CLATTN_TYPE_BF16, false, 90, 97, 90, PREFETCH_FIRST_LEVEL},
+        {"the first-level cache is faster, float32", CLATTN_TYPE_F32, false, 90, 97, 90,
+         PREFETCH_FIRST_LEVEL},
+        {"the second is wrong", CLATTN_TYPE_BF16, false, 0, 55, 0, PREFETCH_FIRST_LEVEL},
+        {"Intel's runtime", CLATTN_TYPE_BF16, false, 55, 45, 46, PREFETCH_NOTHING},
+        {"Intel's runtime, float32", CLATTN_TYPE_F32, false, 55, 45, 46, PREFETCH_NOTHING},
+        {"Intel's runtime, pages", CLATTN_TYPE_BF16, true, 55, 45, 46, PREFETCH_SECOND_LEVEL},
+        {"nothing else works", CLATTN_TYPE_BF16, false, 55, 0, 0, PREFETCH_SECOND_LEVEL},
+        {"within an accident", CLATTN_TYPE_BF16, false, 99, 55, 97, PREFETCH_SECOND_LEVEL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         problem p = make_problem(1);
@@ -301,7 +302,8 @@ START_TEST(asks_by_rate) {
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
         ck_assert_int_eq(v.family->id, KERNEL_DECODE_LANES);
         ck_assert_int_eq(v.knobs.dot_i8, integers ? DOT_I8_VNNI : 0);
-        ck_assert_msg(v.knobs.ask_ahead == cases[i].asked, "%s: %d", cases[i].word, v.knobs.ask_ahead);
+        ck_assert_msg(v.knobs.prefetch_level == cases[i].asked, "%s: %d", cases[i].word,
+                      v.knobs.prefetch_level);
     }
 }
 END_TEST
@@ -335,7 +337,7 @@ START_TEST(unsure_rates) {
         ck_assert_int_eq(cla_variant_choose(&in, &prefill, &v), CLATTN_OK);
         ck_assert_int_eq(v.knobs.row_vectors, sure ? 4 : 2);
         ck_assert_int_eq(cla_variant_choose(&in, &decode, &v), CLATTN_OK);
-        ck_assert_int_eq(v.knobs.ask_ahead, sure ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL);
+        ck_assert_int_eq(v.knobs.prefetch_level, sure ? PREFETCH_FIRST_LEVEL : PREFETCH_SECOND_LEVEL);
     }
 }
 END_TEST

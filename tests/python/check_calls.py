@@ -22,7 +22,7 @@ BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer"
           "context_destroy": "Context", "context_opencl": "Context", "context_device": "Context", "context_last_error": "Error",
               "kernel_name": "kernel_names",
           "opencl_function": "library", "group_create": "Group", "group_destroy": "Group", "group_last_error": "Error",
-              "deal_name": "Group",
+              "partition_name": "Group",
           "linear_packed_bytes": "linear_pack", "layer_kept": "layer_forward",
           **{f"recording{name}": "Recording" for name in ("", "_begin", "_end", "_launches", "_fuse", "_destroy")}}
 METHODS = {"context_measure": "measure", "context_engines": "engines", "context_unfit": "unfit", "context_in_place": "in_place",
@@ -341,29 +341,29 @@ def groups():
     with clattn.Context() as one, clattn.Context() as two:
         with clattn.Group([one, two]) as group:
             out, lse, _ = reference(q, k, k, causal=True)
-            got = group.attention(q, k, k, causal=True, lse=True, deal="heads", shares=[1, 3])
+            got = group.attention(q, k, k, causal=True, lse=True, partition="heads", shares=[1, 3])
             close(got[0], out, "a group")
             close(got[1], lse, "a group's lse")
-            check(group.report["deal"] == "heads" and [round(x["share"], 2) for x in group.shares] == [0.25, 0.75],
+            check(group.report["partition"] == "heads" and [round(x["share"], 2) for x in group.shares] == [0.25, 0.75],
                 f"{group.report} {group.shares}")
             into = np.zeros((2, 40, 4, 16), np.float32).transpose(0, 2, 1, 3)
             check(group.attention(q[:, :, ::-1], k, k[:, :, :, ::1], out=into) is into, "into an array")
             close(into, reference(q[:, :, ::-1], k, k)[0], "strided arrays")
-            report, shares = group.plan(q, k, k, deal="rows")
-            check(report["deal"] == "rows" and len(shares) == 2, f"{report}")
+            report, shares = group.plan(q, k, k, partition="rows")
+            check(report["partition"] == "rows" and len(shares) == 2, f"{report}")
             out, lse = one.attention(q, k, k, causal=True, lse=True)
             dout, slopes = numbers(*out.shape), np.float32([0.5, 0.25, 0.1, 0.2])
             for deal in ("heads", "rows", "keys"):
                 given = {"causal": True, "dlse": lse, "dv": deal != "rows"}
-                got = group.attention_backward(q, k, k, out, lse, dout, deal=deal, shares=[1, 3], **given)
+                got = group.attention_backward(q, k, k, out, lse, dout, partition=deal, shares=[1, 3], **given)
                 for name, x, y in zip("qkv", got, one.attention_backward(q, k, k, out, lse, dout, **given)):
                     close(x, y, f"d{name} of a group by {deal}")
-                check(len(got) == (2 if deal == "rows" else 3) and group.report["deal"] == deal, f"{group.report}")
+                check(len(got) == (2 if deal == "rows" else 3) and group.report["partition"] == deal, f"{group.report}")
             into = np.zeros((2, 40, 4, 16), np.float32).transpose(0, 2, 1, 3)
             got = group.attention_backward(q, k, k, out, lse, dout, dq=into, dalibi_slopes=True, alibi_slopes=slopes, causal=True)
             check(got[0] is into and into.any() and got[3].shape == (4,), "gradients into an array, and of heads")
-            report, shares = group.backward_plan(q, k, k, out, lse, dout, deal="keys")
-            check(report["deal"] == "keys" and len(shares) == 2, f"{report}")
+            report, shares = group.backward_plan(q, k, k, out, lse, dout, partition="keys")
+            check(report["partition"] == "keys" and len(shares) == 2, f"{report}")
             refused("dbias: is asked for without bias", group.attention_backward, q, k, k, out, lse, dout, dbias=True)
             refused("shares: shape (1,) was given", group.attention_backward, q, k, k, out, lse, dout, shares=[1])
             refused("takes arrays in host memory", group.attention_backward, q, k, k, out, lse, clattn.Buffer(dout, context=one))
@@ -386,7 +386,7 @@ def groups():
             refused("shares: shape (1,) was given, [members] is wanted, (2,)", group.attention, q, k, k, shares=[1])
             refused("kv_lengths: shape (1,) was given", group.attention, q, k, k, kv_lengths=[3])
             refused("takes arrays in host memory", group.attention, q, clattn.Buffer(k, context=one), k)
-            refused("is none of auto, heads", group.attention, q, k, k, deal="tails")
+            refused("is none of auto, heads", group.attention, q, k, k, partition="tails")
             one.close()  # also closes what uses it
             refused("the group is closed", group.attention, q, k, k)
         refused("a group is made of contexts", clattn.Group, [two], [1, 2])

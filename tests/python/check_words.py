@@ -275,7 +275,7 @@ def helped():
     words = list(inspect.signature(clattn.attention).parameters)
     check(words[:7] == ["q", "k", "v", "out", "lse", "weights", "scores"] and words.index("causal") < words.index("softcap") <
           words.index("past_k") < words.index("k_rotation") < words.index("workspace"), f"{words}")
-    check(list(inspect.signature(clattn.Context).parameters)[:2] == ["device", "cache_dir"] and "deal" in inspect.signature(
+    check(list(inspect.signature(clattn.Context).parameters)[:2] == ["device", "cache_dir"] and "partition" in inspect.signature(
         clattn.Group.attention).parameters, "signatures of classes")
     check(list(inspect.signature(clattn.attention_plan).parameters) == words, "a plan's signature is the call's")
     facts = clattn.devices()[0]

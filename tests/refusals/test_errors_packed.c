@@ -30,28 +30,29 @@ static const struct test_case good_layer = {.op = CASE_LAYER,
 
 // Recompute the checksum, as if clattn_linear_pack had packed other weights.
 static void sum_again(clattn_packed *p) {
-    const unsigned char *parts[] = {(const unsigned char *)&p->buffer, (const unsigned char *)p->made};
-    const size_t sizes[] = {sizeof p->buffer, 6 * sizeof *p->made};
+    const unsigned char *parts[] = {(const unsigned char *)&p->buffer, (const unsigned char *)p->layout_id};
+    const size_t sizes[] = {sizeof p->buffer, 6 * sizeof *p->layout_id};
     uint64_t sum = 0xcbf29ce484222325u;
     for (int i = 0; i < 2; i++)
         for (size_t n = 0; n < sizes[i]; n++) sum = (sum ^ parts[i][n]) * 0x100000001b3u;
-    p->made[6] = sum;
+    p->layout_id[6] = sum;
 }
 
 #define INVALID(X)                                                                                           \
-    X(not_made, "packed: is not what", memset(p->packed.made, 0, sizeof p->packed.made))                     \
-    X(changed, "packed: is not what", p->packed.made[2]++)                                                   \
-    X(moved, "packed: is not what", p->packed.made[5] += 64)                                                 \
+    X(not_made, "packed: is not what", memset(p->packed.layout_id, 0, sizeof p->packed.layout_id))           \
+    X(changed, "packed: is not what", p->packed.layout_id[2]++)                                              \
+    X(moved, "packed: is not what", p->packed.layout_id[5] += 64)                                            \
     X(other_buffer, "packed: is not what", p->packed.buffer = p->x.buffer)                                   \
-    X(layout, "packed: was packed by another version", (p->packed.made[0]++, sum_again(&p->packed)))         \
-    X(device, "packed: was packed for another device", (p->packed.made[1]++, sum_again(&p->packed)))         \
+    X(layout, "packed: was packed by another version", (p->packed.layout_id[0]++, sum_again(&p->packed)))    \
+    X(device, "packed: was packed for another device", (p->packed.layout_id[1]++, sum_again(&p->packed)))    \
     X(rows, "packed: holds a [29, 70] of bf16: w is a [28, 70] of bf16",                                     \
-      (p->packed.made[2]++, sum_again(&p->packed)))                                                          \
-    X(columns, "packed: holds a [28, 71]", (p->packed.made[3]++, sum_again(&p->packed)))                     \
-    X(type, "packed: holds a [28, 70] of f32", (p->packed.made[4] = 0, sum_again(&p->packed)))               \
-    X(leaves, "packed", (p->packed.made[5] = 1 << 20, sum_again(&p->packed)))                                \
-    X(negative, "packed", (p->packed.made[5] = (uint64_t)1 << 63, sum_again(&p->packed)))                    \
-    X(shares, "packed", (p->packed.buffer = p->out.buffer, p->packed.made[5] = 0, sum_again(&p->packed)))    \
+      (p->packed.layout_id[2]++, sum_again(&p->packed)))                                                     \
+    X(columns, "packed: holds a [28, 71]", (p->packed.layout_id[3]++, sum_again(&p->packed)))                \
+    X(type, "packed: holds a [28, 70] of f32", (p->packed.layout_id[4] = 0, sum_again(&p->packed)))          \
+    X(leaves, "packed", (p->packed.layout_id[5] = 1 << 20, sum_again(&p->packed)))                           \
+    X(negative, "packed", (p->packed.layout_id[5] = (uint64_t)1 << 63, sum_again(&p->packed)))               \
+    X(shares, "packed",                                                                                      \
+      (p->packed.buffer = p->out.buffer, p->packed.layout_id[5] = 0, sum_again(&p->packed)))                 \
     X(precision, "precision: 2 is none", p->precision = CLATTN_PRECISION_COUNT)                              \
     X(negative_precision, "precision", p->precision = (clattn_precision)-1)
 
@@ -69,7 +70,7 @@ START_TEST(wrong_weights_of_a_layer) {
     for (int i = 0; i < 4; i++) {
         const clattn_packed was = *all[i];
         ck_assert_ptr_nonnull(was.buffer);
-        all[i]->made[3]++;
+        all[i]->layout_id[3]++;
         ASSERT_INVALID(names[i],
                        clattn_layer_enqueue(harness()->context, harness()->queue, &a.layer, 0, NULL, NULL),
                        names[i]);

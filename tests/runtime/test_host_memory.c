@@ -1,7 +1,7 @@
 // test_host_memory.c: host memory by the application's functions. A context allocates all its
 // memory with them and returns it to them, from its creation through all calls to its destruction.
 // Each allocation fails once: the status is OUT_OF_MEMORY, nothing leaks, and the next call works.
-// check_doors.sh checks that the library calls no malloc.
+// check_bindings.sh checks that the library calls no malloc.
 #include "support/case_assert.h"
 #include "verification/case/case_group.h"
 
@@ -211,7 +211,7 @@ START_TEST(of_a_group) {
     long refused = 1;
     harness_finish(harness()->queue);
     case_group_open(&arrays[0], harness()->queue, &host);
-    host.params.deal = CLATTN_DEAL_ROWS;
+    host.params.partition = CLATTN_PARTITION_ROWS;
     ck_assert(group_life(&host, 0));
     while (!group_life(&host, refused)) refused++;
     case_group_close(&host, harness()->queue, true);

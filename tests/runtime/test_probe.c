@@ -4,8 +4,8 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
-#include "device/defects.h"
-#include "probe/eights.h"
+#include "device/driver_quirks.h"
+#include "probe/int8_dot_gpu.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"

@@ -2,7 +2,7 @@
 // device, driver, CPU, library and kernel that produced them, until they are measured again.
 #include "support/harness.h"
 
-#include "device/defects.h"
+#include "device/driver_quirks.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "probe/rates.h"

@@ -5,7 +5,7 @@
 #include "args/args.h"
 #include "base/host.h"
 #include "program/binary.h"
-#include "device/defects.h"
+#include "device/driver_quirks.h"
 #include "program/program.h"
 #include "support/layer_client.h"
 
@@ -98,7 +98,7 @@ START_TEST(hidden_instructions) {
     clattn_context *c = open_context(NULL);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const size_t bytes = texts[i].bytes ? texts[i].bytes : strlen(texts[i].in);
-        char *got = cla_binary_shown(c, (const unsigned char *)texts[i].in, bytes);
+        char *got = cla_ptx_patch_target(c, (const unsigned char *)texts[i].in, bytes);
         ck_assert_msg((got == NULL) == (texts[i].out == NULL), "%zu", i);
         if (got) ck_assert_str_eq(got, texts[i].out);
         cla_host_release(&c->host, got);

@@ -76,7 +76,7 @@ START_TEST(second_looks) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const probe_rate first = {.gflops = cases[i].first, .sure = true},
                          again = {.gflops = cases[i].again, .sure = cases[i].again_sure},
-                         rate = cla_rates_second(&first, &again, cases[i].best, cases[i].best_again);
+                         rate = cla_probe_combine_rates(&first, &again, cases[i].best, cases[i].best_again);
         ck_assert_msg(rate.gflops == cases[i].rate && rate.sure == cases[i].sure &&
                           rate.settled == cases[i].sure,
                       "%s: %g, %d", cases[i].word, (double)rate.gflops, rate.sure);

@@ -6,7 +6,7 @@
 #include "support/harness.h"
 #include "support/layer_client.h"
 
-#include "attention/call/seen.h"
+#include "attention/call/visible_keys.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,7 +14,7 @@ complain() { echo "$*"; bad=1; }
 counted() {
     mkdir -p "$work/meson-logs"
     got=$(
-        . "$top/tests/steps.sh"
+        . "$top/tests/runner.sh"
         meson() { [ -z "$log_text" ] || printf '%s\n' "$log_text" >"$work/meson-logs/testlog.txt"; return $meson_status; }
         meson_status=$1 log_text=$2 all=on
         suite "name" "$work" host >/dev/null 2>&1
@@ -53,13 +53,13 @@ command:      A=1 ./gone
 Running suite(s): gone
 driver.c:99: what the driver said
 END
-told=$(. "$top/tests/steps.sh" && why_failed "$work/log" | tr '\n' '|')
+told=$(. "$top/tests/runner.sh" && why_failed "$work/log" | tr '\n' '|')
 wanted='t.c:7:F:core:name:0: Assertion failed|clattn:device / bad: exit status 1|'
 wanted="${wanted}clattn:device / gone: killed by signal 6 SIGABRT|    Running suite(s): gone|    driver.c:99: what the driver said|"
 [ "$told" = "$wanted" ] || complain "why a suite failed: $told"
 # Queued steps are counted like others. A step that left no status has failed.
 queued=$(
-    . "$top/tests/steps.sh"
+    . "$top/tests/runner.sh"
     later "good, with words" sh -c 'exit 0'
     later bad false
     later gone sh -c 'kill -9 $PPID'
@@ -70,7 +70,7 @@ queued=$(
 [ "$queued" = '1 passed, 2 failed, 1 skipped' ] || complain "queued steps: $queued"
 # Steps of every kind run if their names are selected. A name that matches no step is refused.
 chosen=$(
-    . "$top/tests/steps.sh"
+    . "$top/tests/runner.sh"
     only='^wanted|^build$'
     for kind in step later steps_of suite; do $kind "unwanted, $kind" false x x >/dev/null; done
     step wanted true >/dev/null
@@ -85,7 +85,7 @@ CLATTN_INSTALL=off sh tests/run.sh --only 'no such step' >/dev/null 2>&1
 # without any fails.
 scripted() {
     got=$(
-        . "$top/tests/steps.sh"
+        . "$top/tests/runner.sh"
         steps_of "name" sh -c "$1" >/dev/null 2>&1
         finish | tail -n 1
     )
@@ -108,7 +108,7 @@ exit 1
 END
 looked() {
     rm -f "$work/runs"
-    SAYS=$1 RUNS=$work/runs sh "$top/tests/look_again.sh" sh "$work/program" >"$work/said"
+    SAYS=$1 RUNS=$work/runs sh "$top/tests/retry_flaky.sh" sh "$work/program" >"$work/said"
     status=$?
     got="$(wc -l <"$work/runs") $status"
     [ "$got" = "$2" ] || complain "look_again of '$1': $got, not $2"
@@ -137,11 +137,11 @@ $fixpoint" '1 1'
 sed -i 's/= 2 \]/= 9 ]/' "$work/program"
 looked "$asserted" '4 1'
 
-(. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
+(. "$top/tests/runner.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
 # The plan has every step of the run, and the durations of the previous run are printed.
 told=$(
-    . "$top/tests/steps.sh"
+    . "$top/tests/runner.sh"
     steps_before=$work/before
     printf '%5d s  %s\n' 60 host 600 'device, default, and guard pages around every buffer' 330 whole >"$steps_before"
     plan_steps "$top/tests/run.sh" ''
@@ -157,7 +157,7 @@ case $told in "[3 of $steps] build: about 5 min more"*"[3 of $all] build: "*) ;;
 # A build folder without tests and program.
 meson setup "$work/build" -Dtests=disabled -Dtool=disabled >/dev/null 2>&1 || complain "meson setup"
 (
-    . "$top/tests/steps.sh"
+    . "$top/tests/runner.sh"
     ninja() { :; }
     build_folder "$work/build" >/dev/null 2>&1
 ) || complain "build_folder of a folder that is configured already"

@@ -15,9 +15,9 @@ static clattn_status run(job *j, clattn_status status, clattn_mpi_report *report
     if (status == CLATTN_OK) status = cla_mpi_choose(j);
     j->report.plan = j->plan;
     if (status == CLATTN_OK) {
-        if (j->plan.way == CLATTN_MPI_ALL_TO_ALL)
+        if (j->plan.strategy == CLATTN_MPI_ALL_TO_ALL)
             status = cla_mpi_heads_run(j);
-        else if (j->plan.way == CLATTN_MPI_ALL_GATHER)
+        else if (j->plan.strategy == CLATTN_MPI_ALL_GATHER)
             status = cla_mpi_gather_run(j);
         else
             status = cla_mpi_ring_run(j);

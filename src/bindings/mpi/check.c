@@ -73,7 +73,7 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
 }
 
 // Let the library check the tensors' types, strides and buffers: all_to_all and all_gather copy
-// rows, and show the library only the copies. Other errors are ignored here, because a way may run
+// rows, and show the library only the copies. Other errors are ignored here, because a strategy may run
 // the call in pieces.
 static clattn_status ask_library(clattn_mpi *w, const clattn_mpi_attention_params *p) {
     const clattn_attention_params call = {.q = p->q,
@@ -112,9 +112,11 @@ clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p,
     if (!decode) TRY(ask_library(w, p));
     TRY(check_rows(w, &p->kv_rows, "kv_rows", p->k.shape[2]));
     if (!decode) TRY(check_rows(w, &p->q_rows, "q_rows", p->q.shape[2]));
-    if (decode && (p->q_rows.count || p->way || p->piece_rows))
-        return FAIL("q_rows, way, piece_rows: must be zero, since decode has its query rows on all ranks");
-    if ((unsigned)p->way >= CLATTN_MPI_WAY_COUNT) return FAIL("way: %d is none of CLATTN_MPI_*", (int)p->way);
+    if (decode && (p->q_rows.count || p->strategy || p->piece_rows))
+        return FAIL(
+            "q_rows, strategy, piece_rows: must be zero, since decode has its query rows on all ranks");
+    if ((unsigned)p->strategy >= CLATTN_MPI_STRATEGY_COUNT)
+        return FAIL("strategy: %d is none of CLATTN_MPI_*", (int)p->strategy);
     if (p->piece_rows < 0) return FAIL("piece_rows: %lld", (long long)p->piece_rows);
     if ((unsigned)p->score.alignment >= CLATTN_ALIGN_COUNT)
         return FAIL("alignment: %d is none of CLATTN_ALIGN_*", (int)p->score.alignment);

@@ -67,7 +67,7 @@ clattn_status cla_mpi_finish(clattn_mpi *w, cl_command_queue queue) {
     return cla_mpi_cl(w, clFinish(queue), "clFinish");
 }
 
-void cla_mpi_settle(clattn_mpi *w, clattn_status status) {
+void cla_mpi_drain(clattn_mpi *w, clattn_status status) {
     if (status == CLATTN_OK) return;
     clFinish(w->queue);
     clFinish(w->copies);

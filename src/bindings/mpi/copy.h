@@ -12,7 +12,7 @@ size_t cla_mpi_bytes(const clattn_tensor *view); // bytes of its elements, dense
 clattn_status cla_mpi_finish(clattn_mpi *w, cl_command_queue queue);
 // After an error, wait for all enqueued commands, which may still write to host memory that is
 // about to be freed.
-void cla_mpi_settle(clattn_mpi *w, clattn_status status);
+void cla_mpi_drain(clattn_mpi *w, clattn_status status);
 
 // Byte offsets of the parts of a piece of `rows` keys in one block of memory. Host and device use
 // the same layout.

@@ -1,4 +1,4 @@
-// cost.c: predicts the time of each way and chooses one. The prediction uses a way's bytes and the
+// cost.c: predicts the time of each strategy and chooses one. The prediction uses a way's bytes and the
 // link's rate, and its operations and the device's rate. bench/scale.py has the same model for
 // machines that are not available.
 //
@@ -92,7 +92,7 @@ clattn_status cla_mpi_measure(clattn_mpi *w) {
         status = slowest(w, seconds, status);
     }
     cla_mpi_release(&memory);
-    cla_mpi_give(w, host);
+    cla_mpi_free(w, host);
     return status;
 }
 
@@ -177,7 +177,7 @@ static clattn_status ring_cost(job *j) {
     j->plan.seconds[CLATTN_MPI_RING] = seconds;
     j->plan.sent_bytes[CLATTN_MPI_RING] = (uint64_t)most;
     cla_mpi_ring_free(j, &pieces);
-    cla_mpi_give(j->w, all);
+    cla_mpi_free(j->w, all);
     return status;
 }
 
@@ -211,46 +211,47 @@ static void other_costs(job *j) {
     if (cla_mpi_heads_refusal(j)) plan->seconds[CLATTN_MPI_ALL_TO_ALL] = (double)INFINITY;
 }
 
-static void tell(job *j, clattn_mpi_way way) {
+static void tell(job *j, clattn_mpi_strategy strategy) {
     const double *s = j->plan.seconds;
     snprintf(j->plan.why, sizeof j->plan.why,
              "%s%s: ring %.3g ms, all_to_all %.3g ms, all_gather %.3g ms by %.3g GB/s, %.3g GFLOP/s, %.3g ms "
              "a call",
-             clattn_mpi_way_name(way), j->p->way ? ", as asked" : "", 1e3 * s[CLATTN_MPI_RING],
+             clattn_mpi_strategy_name(strategy), j->p->strategy ? ", as asked" : "", 1e3 * s[CLATTN_MPI_RING],
              1e3 * s[CLATTN_MPI_ALL_TO_ALL], 1e3 * s[CLATTN_MPI_ALL_GATHER], j->w->link_bytes / 1e9,
              j->w->flops / 1e9, 1e3 * j->w->call_seconds);
 }
 
-// If the caller selects a way, rates are not needed. Then they are reported if known, but not
+// If the caller selects a strategy, rates are not needed. Then they are reported if known, but not
 // measured.
 clattn_status cla_mpi_choose(job *j) {
     clattn_mpi *w = j->w;
-    int way = j->p->way;
-    const char *refused = way == CLATTN_MPI_ALL_TO_ALL   ? cla_mpi_heads_refusal(j)
-                          : way == CLATTN_MPI_ALL_GATHER ? cla_mpi_gather_refusal(j)
-                                                         : NULL;
+    int strategy = j->p->strategy;
+    const char *refused = strategy == CLATTN_MPI_ALL_TO_ALL   ? cla_mpi_heads_refusal(j)
+                          : strategy == CLATTN_MPI_ALL_GATHER ? cla_mpi_gather_refusal(j)
+                                                              : NULL;
     if (refused)
-        return cla_mpi_fail(w, CLATTN_UNSUPPORTED, "%s: %s", clattn_mpi_way_name(j->p->way), refused);
-    j->plan.way = j->p->way;
-    snprintf(j->plan.why, sizeof j->plan.why, "%s, as asked", clattn_mpi_way_name(j->p->way));
-    if (way == CLATTN_MPI_AUTO && w->ranks == 1) {
-        j->plan.way = CLATTN_MPI_RING;
+        return cla_mpi_fail(w, CLATTN_UNSUPPORTED, "%s: %s", clattn_mpi_strategy_name(j->p->strategy),
+                            refused);
+    j->plan.strategy = j->p->strategy;
+    snprintf(j->plan.why, sizeof j->plan.why, "%s, as asked", clattn_mpi_strategy_name(j->p->strategy));
+    if (strategy == CLATTN_MPI_AUTO && w->ranks == 1) {
+        j->plan.strategy = CLATTN_MPI_RING;
         snprintf(j->plan.why, sizeof j->plan.why, "ring: there is one rank");
     }
-    if (!cla_mpi_measured(w) && j->plan.way != CLATTN_MPI_AUTO) return CLATTN_OK;
+    if (!cla_mpi_measured(w) && j->plan.strategy != CLATTN_MPI_AUTO) return CLATTN_OK;
     TRY(cla_mpi_measure(w));
     j->plan.link_bytes_per_second = w->link_bytes, j->plan.link_seconds = w->link_seconds;
     j->plan.flops_per_second = w->flops, j->plan.call_seconds = w->call_seconds;
     TRY(cla_mpi_agree(w, ring_cost(j)));
     other_costs(j);
     if (w->ranks == 1) return CLATTN_OK;
-    way = CLATTN_MPI_RING;
-    for (int n = CLATTN_MPI_RING; n < CLATTN_MPI_WAY_COUNT; n++)
-        if (j->plan.seconds[n] < j->plan.seconds[way]) way = n;
-    if (j->p->way) way = j->p->way;
+    strategy = CLATTN_MPI_RING;
+    for (int n = CLATTN_MPI_RING; n < CLATTN_MPI_STRATEGY_COUNT; n++)
+        if (j->plan.seconds[n] < j->plan.seconds[strategy]) strategy = n;
+    if (j->p->strategy) strategy = j->p->strategy;
     // All ranks use rank 0's choice, because processors may round differently.
-    TRY(cla_mpi_try(w, MPI_Bcast(&way, 1, MPI_INT, 0, w->comm), "MPI_Bcast"));
-    j->plan.way = (clattn_mpi_way)way;
-    tell(j, j->plan.way);
+    TRY(cla_mpi_try(w, MPI_Bcast(&strategy, 1, MPI_INT, 0, w->comm), "MPI_Bcast"));
+    j->plan.strategy = (clattn_mpi_strategy)strategy;
+    tell(j, j->plan.strategy);
     return CLATTN_OK;
 }

@@ -175,11 +175,11 @@ static clattn_status run(job *j) {
         j->report.compute_seconds = j->report.seconds - j->report.transfer_seconds;
         status = cla_mpi_agree(w, status);
     }
-    cla_mpi_settle(w, status);
-    cla_mpi_give(w, rows);
-    cla_mpi_give(w, out);
-    cla_mpi_give(w, lse);
-    cla_mpi_give(w, d.lengths);
+    cla_mpi_drain(w, status);
+    cla_mpi_free(w, rows);
+    cla_mpi_free(w, out);
+    cla_mpi_free(w, lse);
+    cla_mpi_free(w, d.lengths);
     cla_mpi_partial_close(&d.result);
     return status;
 }

@@ -122,12 +122,12 @@ clattn_status cla_mpi_gather_run(job *j) {
         j->report.compute_seconds = j->report.seconds - j->report.transfer_seconds;
         status = cla_mpi_agree(j->w, status);
     }
-    cla_mpi_settle(j->w, status);
+    cla_mpi_drain(j->w, status);
     cla_mpi_partial_close(&g.result);
     cla_mpi_release(&g.device);
-    cla_mpi_give(j->w, g.mine);
-    cla_mpi_give(j->w, g.all);
-    cla_mpi_give(j->w, g.whole);
-    cla_mpi_give(j->w, g.counts);
+    cla_mpi_free(j->w, g.mine);
+    cla_mpi_free(j->w, g.all);
+    cla_mpi_free(j->w, g.whole);
+    cla_mpi_free(j->w, g.counts);
     return status;
 }

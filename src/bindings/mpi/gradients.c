@@ -299,8 +299,8 @@ void cla_mpi_gradients_close(gradients *g) {
     keep(g, NULL);
     cla_mpi_release(&g->device);
     cla_mpi_release(&g->floats);
-    for (int n = 0; n < GRADIENTS; n++) cla_mpi_give(g->j->w, g->sums[n]);
-    cla_mpi_give(g->j->w, g->host);
-    cla_mpi_give(g->j->w, g->begun);
-    cla_mpi_give(g->j->w, g->arrays);
+    for (int n = 0; n < GRADIENTS; n++) cla_mpi_free(g->j->w, g->sums[n]);
+    cla_mpi_free(g->j->w, g->host);
+    cla_mpi_free(g->j->w, g->begun);
+    cla_mpi_free(g->j->w, g->arrays);
 }

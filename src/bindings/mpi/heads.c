@@ -9,23 +9,23 @@
 // Tensors that are exchanged from rows to heads, or back. This rank's heads of all rows are dense
 // [B, heads / P, N, width], on device and host.
 enum {
-    TURN_Q,
-    TURN_K, // from here on in the order of PIECE_K
-    TURN_V,
-    TURN_K_SCALE,
-    TURN_V_SCALE,
-    TURN_K_ZERO,
-    TURN_V_ZERO,
-    TURN_OUT, // this and the next are results of attention, and inputs of gradients
-    TURN_LSE,
-    TURN_DOUT,
-    TURN_DLSE,
-    TURN_DQ,
-    TURN_DK,
-    TURN_DV,
-    TURNS
+    EXCHANGE_Q,
+    EXCHANGE_K, // from here on in the order of PIECE_K
+    EXCHANGE_V,
+    EXCHANGE_K_SCALE,
+    EXCHANGE_V_SCALE,
+    EXCHANGE_K_ZERO,
+    EXCHANGE_V_ZERO,
+    EXCHANGE_OUT, // this and the next are results of attention, and inputs of gradients
+    EXCHANGE_LSE,
+    EXCHANGE_DOUT,
+    EXCHANGE_DLSE,
+    EXCHANGE_DQ,
+    EXCHANGE_DK,
+    EXCHANGE_DV,
+    EXCHANGES
 };
-typedef struct turn {
+typedef struct head_exchange {
     clattn_tensor rows;     // this rank's rows of all heads
     clattn_tensor heads;    // all rows of this rank's heads
     const span_list *lists; // all ranks' spans of rows
@@ -34,11 +34,11 @@ typedef struct turn {
     cl_mem memory;
     // On the host: of_rows has blocks of ranks, one after the other; of_heads is dense.
     char *of_rows, *of_heads;
-} turn;
+} head_exchange;
 
 typedef struct heads {
     job *j;
-    turn turns[TURNS];
+    head_exchange exchanges[EXCHANGES];
     int *numbers; // [4][ranks]: counts and starts in bytes, for both directions
     cl_mem out_rows, lse_rows;
     int32_t *arrays;
@@ -60,9 +60,9 @@ const char *cla_mpi_heads_refusal(const job *j) {
     return bytes > (double)INT32_MAX ? "a rank's heads of all rows exceed 2 GiB" : NULL;
 }
 
-static clattn_status open_turn(heads *g, int which, const clattn_tensor *t, bool of_q) {
+static clattn_status open_exchange(heads *g, int which, const clattn_tensor *t, bool of_q) {
     job *j = g->j;
-    turn *u = &g->turns[which];
+    head_exchange *u = &g->exchanges[which];
     clattn_status status = CLATTN_OK;
     if (!t->rank) return CLATTN_OK;
     u->rows = *t;
@@ -80,7 +80,7 @@ static clattn_status open_turn(heads *g, int which, const clattn_tensor *t, bool
 }
 
 // Copy between dense [B, H, n, width] and blocks of ranks [P][B, H / P, n, width].
-static void by_ranks(const heads *g, const turn *u, char *dense, char *blocks, bool to_blocks) {
+static void by_ranks(const heads *g, const head_exchange *u, char *dense, char *blocks, bool to_blocks) {
     const int64_t ranks = g->j->w->ranks, batch = u->rows.shape[0], own = u->heads.shape[1];
     const size_t part = (size_t)(own * u->rows.shape[2]) * u->row;
     for (int64_t r = 0; r < ranks; r++)
@@ -92,7 +92,7 @@ static void by_ranks(const heads *g, const turn *u, char *dense, char *blocks, b
 
 // Copy between the ranks' blocks [P][B, H / P, n of the rank, width] and all rows in the sequence's
 // order.
-static void by_places(const heads *g, const turn *u, char *dense, char *blocks, bool to_blocks) {
+static void by_places(const heads *g, const head_exchange *u, char *dense, char *blocks, bool to_blocks) {
     for (int r = 0; r < g->j->w->ranks; r++) {
         const span_list *list = &u->lists[r];
         for (int64_t h = 0; h < u->heads.shape[0] * u->heads.shape[1]; h++) {
@@ -107,7 +107,7 @@ static void by_places(const heads *g, const turn *u, char *dense, char *blocks, 
     }
 }
 
-static clattn_status exchange(heads *g, const turn *u, char *rows, char *of_heads, bool to_heads) {
+static clattn_status exchange(heads *g, const head_exchange *u, char *rows, char *of_heads, bool to_heads) {
     clattn_mpi *w = g->j->w;
     int *row_counts = g->numbers, *row_starts = row_counts + w->ranks, *counts = row_starts + w->ranks,
         *starts = counts + w->ranks;
@@ -131,7 +131,7 @@ static clattn_status exchange(heads *g, const turn *u, char *rows, char *of_head
 
 // Exchange rows for heads. Blocks of ranks are received into the second half of of_heads.
 static clattn_status to_heads(heads *g, int which, clattn_status status) {
-    turn *u = &g->turns[which];
+    head_exchange *u = &g->exchanges[which];
     clattn_mpi *w = g->j->w;
     char *dense = NULL;
     if (!u->rows.rank) return status;
@@ -140,8 +140,8 @@ static clattn_status to_heads(heads *g, int which, clattn_status status) {
     if (status == CLATTN_OK) status = cla_mpi_read(w, w->queue, &u->rows, dense);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, true);
-    cla_mpi_settle(w, status);
-    cla_mpi_give(w, dense);
+    cla_mpi_drain(w, status);
+    cla_mpi_free(w, dense);
     const clattn_status moved = exchange(g, u, u->of_rows, u->of_heads + whole, true);
     TRY(status);
     TRY(moved);
@@ -151,7 +151,7 @@ static clattn_status to_heads(heads *g, int which, clattn_status status) {
 }
 
 static clattn_status to_rows(heads *g, int which, clattn_status status, const clattn_tensor *to) {
-    turn *u = &g->turns[which];
+    head_exchange *u = &g->exchanges[which];
     clattn_mpi *w = g->j->w;
     if (!u->rows.rank) return status;
     const size_t whole = cla_mpi_bytes(&u->heads), mine = cla_mpi_bytes(&u->rows);
@@ -165,8 +165,8 @@ static clattn_status to_rows(heads *g, int which, clattn_status status, const cl
     if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, false);
     if (status == CLATTN_OK) status = cla_mpi_write(w, w->queue, to, dense);
     const clattn_status done = cla_mpi_finish(w, w->queue);
-    cla_mpi_settle(w, done);
-    cla_mpi_give(w, dense);
+    cla_mpi_drain(w, done);
+    cla_mpi_free(w, dense);
     return status == CLATTN_OK ? done : status;
 }
 
@@ -209,29 +209,29 @@ static clattn_status prepare_of_heads(heads *g) {
     return status;
 }
 
-static void list_tensors(const job *j, const clattn_tensor *to[TURNS]) {
+static void list_tensors(const job *j, const clattn_tensor *to[EXCHANGES]) {
     static const clattn_tensor none = {.rank = 0};
     const clattn_mpi_attention_params *p = j->p;
     const clattn_mpi_attention_backward_params *b = j->b;
-    const clattn_tensor *const tensors[TURNS] = {&p->q,
-                                                 &p->k,
-                                                 &p->v,
-                                                 &p->k_scale,
-                                                 &p->v_scale,
-                                                 &p->k_zero,
-                                                 &p->v_zero,
-                                                 &p->out,
-                                                 &p->lse,
-                                                 b ? &b->dout : &none,
-                                                 b ? &b->dlse : &none,
-                                                 b ? &b->dq : &none,
-                                                 b ? &b->dk : &none,
-                                                 b ? &b->dv : &none};
+    const clattn_tensor *const tensors[EXCHANGES] = {&p->q,
+                                                     &p->k,
+                                                     &p->v,
+                                                     &p->k_scale,
+                                                     &p->v_scale,
+                                                     &p->k_zero,
+                                                     &p->v_zero,
+                                                     &p->out,
+                                                     &p->lse,
+                                                     b ? &b->dout : &none,
+                                                     b ? &b->dlse : &none,
+                                                     b ? &b->dq : &none,
+                                                     b ? &b->dk : &none,
+                                                     b ? &b->dv : &none};
     memcpy(to, tensors, sizeof tensors);
 }
 
 static bool is_of_q(int which) {
-    return which == TURN_Q || (which >= TURN_OUT && which <= TURN_DQ);
+    return which == EXCHANGE_Q || (which >= EXCHANGE_OUT && which <= EXCHANGE_DQ);
 }
 
 static clattn_status prepare(heads *g) {
@@ -239,34 +239,34 @@ static clattn_status prepare(heads *g) {
     clattn_mpi *w = j->w;
     const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
     const int64_t own = j->heads / w->ranks;
-    const clattn_tensor *tensors[TURNS];
+    const clattn_tensor *tensors[EXCHANGES];
     size_t dense = 0; // largest temporary copy of a tensor in to_heads and to_rows
     g->numbers = cla_mpi_zeroed(w, 4 * (size_t)w->ranks, sizeof *g->numbers);
     g->arrays = cla_mpi_zeroed(w, 3 * (size_t)j->batch + 1, sizeof *g->arrays);
     if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     list_tensors(j, tensors);
-    for (int n = 0; n < TURNS; n++) TRY(open_turn(g, n, tensors[n], is_of_q(n)));
-    for (int n = 0; n < TURNS; n++)
+    for (int n = 0; n < EXCHANGES; n++) TRY(open_exchange(g, n, tensors[n], is_of_q(n)));
+    for (int n = 0; n < EXCHANGES; n++)
         dense = cla_mpi_bytes(tensors[n]) > dense ? cla_mpi_bytes(tensors[n]) : dense;
     j->report.plan.host_bytes += dense;
     TRY(prepare_results(g));
     TRY(prepare_of_heads(g));
     TRY(cla_mpi_mods_open(j, 1));
     j->report.plan.device_bytes += j->mod_bytes;
-    const turn *t = g->turns;
+    const head_exchange *t = g->exchanges;
     clattn_tensor kv[PIECE_PARTS];
-    for (int part = 0; part < PIECE_PARTS; part++) kv[part] = t[TURN_K + part].heads;
+    for (int part = 0; part < PIECE_PARTS; part++) kv[part] = t[EXCHANGE_K + part].heads;
     local_call c = {.q = q, .k = k, .kv = kv, .sinks = true};
-    c.out = t[TURN_OUT].heads, c.lse = t[TURN_LSE].heads;
+    c.out = t[EXCHANGE_OUT].heads, c.lse = t[EXCHANGE_LSE].heads;
     c.first_head = own * w->rank, c.heads = own;
     c.mods = cla_mpi_mods_add(j, &q, &k, c.first_head);
     cla_mpi_local(j, &c, &g->call.forward, g->arrays);
-    g->call.forward.q = t[TURN_Q].heads;
+    g->call.forward.q = t[EXCHANGE_Q].heads;
     TRY(cla_mpi_mods_upload(j));
     if (!j->b) return cla_mpi_library(w, clattn_attention_prepare(w->context, &g->call.forward));
     g->call.score_mod_gradient = j->score_mod_gradient;
-    g->call.dout = t[TURN_DOUT].heads, g->call.dlse = t[TURN_DLSE].heads;
-    g->call.dq = t[TURN_DQ].heads, g->call.dk = t[TURN_DK].heads, g->call.dv = t[TURN_DV].heads;
+    g->call.dout = t[EXCHANGE_DOUT].heads, g->call.dlse = t[EXCHANGE_DLSE].heads;
+    g->call.dq = t[EXCHANGE_DQ].heads, g->call.dk = t[EXCHANGE_DK].heads, g->call.dv = t[EXCHANGE_DV].heads;
     return cla_mpi_library(w, clattn_attention_backward_prepare(w->context, &g->call));
 }
 
@@ -286,13 +286,13 @@ static clattn_status bring_back(heads *g, clattn_status status) {
     clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
                   lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
     if (!j->b) {
-        status = to_rows(g, TURN_OUT, status, &out);
-        status = to_rows(g, TURN_LSE, status, &lse);
+        status = to_rows(g, EXCHANGE_OUT, status, &out);
+        status = to_rows(g, EXCHANGE_LSE, status, &lse);
         return status == CLATTN_OK ? cla_mpi_deliver(j, &out, &lse, g->arrays, false) : status;
     }
     const size_t own = (size_t)(j->heads / w->ranks), bytes = own * sizeof(float);
-    for (int n = TURN_DQ; n <= TURN_DV; n++)
-        status = to_rows(g, n, status, cla_mpi_gradient(j->b, n - TURN_DQ));
+    for (int n = EXCHANGE_DQ; n <= EXCHANGE_DV; n++)
+        status = to_rows(g, n, status, cla_mpi_gradient(j->b, n - EXCHANGE_DQ));
     for (size_t n = 0; n < 3 && status == CLATTN_OK; n++)
         if (g->sums[n] && bytes)
             status = cla_mpi_cl(w,
@@ -306,7 +306,8 @@ static clattn_status attend(heads *g, clattn_status status) {
     job *j = g->j;
     clattn_mpi *w = j->w;
     const double begin = MPI_Wtime();
-    for (int n = TURN_Q; n <= (j->b ? TURN_DLSE : TURN_V_ZERO); n++) status = to_heads(g, n, status);
+    for (int n = EXCHANGE_Q; n <= (j->b ? EXCHANGE_DLSE : EXCHANGE_V_ZERO); n++)
+        status = to_heads(g, n, status);
     const double there = MPI_Wtime();
     if (status == CLATTN_OK) status = enqueue(g);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
@@ -325,17 +326,17 @@ clattn_status cla_mpi_heads_run(job *j) {
     clattn_mpi *w = j->w;
     clattn_status status = cla_mpi_agree(w, prepare(&g));
     if (status == CLATTN_OK) status = cla_mpi_agree(w, attend(&g, cla_mpi_finish(w, w->queue)));
-    cla_mpi_settle(w, status);
-    for (int n = 0; n < TURNS; n++) {
-        cla_mpi_release(&g.turns[n].memory);
-        cla_mpi_give(w, g.turns[n].of_rows);
-        cla_mpi_give(w, g.turns[n].of_heads);
+    cla_mpi_drain(w, status);
+    for (int n = 0; n < EXCHANGES; n++) {
+        cla_mpi_release(&g.exchanges[n].memory);
+        cla_mpi_free(w, g.exchanges[n].of_rows);
+        cla_mpi_free(w, g.exchanges[n].of_heads);
     }
     cla_mpi_release(&g.out_rows);
     cla_mpi_release(&g.lse_rows);
     cla_mpi_release(&g.of_heads);
-    for (int n = 0; n < 3; n++) cla_mpi_give(w, g.sums[n]);
-    cla_mpi_give(w, g.numbers);
-    cla_mpi_give(w, g.arrays);
+    for (int n = 0; n < 3; n++) cla_mpi_free(w, g.sums[n]);
+    cla_mpi_free(w, g.numbers);
+    cla_mpi_free(w, g.arrays);
     return status;
 }

@@ -24,30 +24,30 @@
     X(type_scale, "k_scale's and v_scale's type")                                                            \
     X(zeros, "k_zero and v_zero, one and two if given")                                                      \
     X(lse, "lse")                                                                                            \
-    X(way, "way")                                                                                            \
+    X(strategy, "strategy")                                                                                  \
     X(piece_rows, "piece_rows")                                                                              \
     X(rows_q, "Nq")                                                                                          \
     X(score, "score, or what its host arrays hold")                                                          \
     X(gradients, "the gradients that are asked for, or a type of them")
 
-typedef struct call_words {
+typedef struct call_table_layout {
     world_word word;
 #define FIELD(name, text) int64_t name;
     CALL_FIELDS(FIELD)
 #undef FIELD
     int64_t n_q, n_kv, q_segments, kv_segments, largest;
-} call_words;
-_Static_assert(sizeof(call_words) <= WORLD_CALL_BYTES, "the world has room for the first exchange");
+} call_table_layout;
+_Static_assert(sizeof(call_table_layout) <= WORLD_CALL_BYTES, "the world has room for the first exchange");
 
 static int64_t groups_of(const clattn_tensor *scale) {
     return scale->rank == 4 ? scale->shape[3] : scale->rank ? 1 : 0;
 }
 
-static void fill(const job *j, call_words *c) {
+static void fill(const job *j, call_table_layout *c) {
     clattn_mpi *w = j->w;
     const clattn_mpi_attention_params *p = j->p;
     const bool decode = j->decode;
-    *c = (call_words){.operation = j->b ? 2 : decode};
+    *c = (call_table_layout){.operation = j->b ? 2 : decode};
     c->word.status = (int32_t)cla_mpi_check(w, p, decode);
     if (c->word.status == CLATTN_OK && j->b) c->word.status = (int32_t)cla_mpi_check_gradients(w, j->b);
     if (c->word.status != CLATTN_OK) {
@@ -61,7 +61,7 @@ static void fill(const job *j, call_words *c) {
     c->groups_k = groups_of(&p->k_scale), c->groups_v = groups_of(&p->v_scale);
     c->type_scale = p->k_scale.rank ? p->k_scale.type : p->v_scale.rank ? p->v_scale.type : 0;
     c->zeros = (p->k_zero.rank ? 1 : 0) + (p->v_zero.rank ? 2 : 0);
-    c->way = p->way, c->piece_rows = p->piece_rows, c->rows_q = decode ? p->q.shape[2] : 0;
+    c->strategy = p->strategy, c->piece_rows = p->piece_rows, c->rows_q = decode ? p->q.shape[2] : 0;
     c->score = (int64_t)(cla_mpi_score_hash(p) >> 1);
     c->gradients = j->b ? (int64_t)(cla_mpi_gradients_hash(j->b) >> 1) : 0;
     c->n_q = p->q.shape[2], c->n_kv = p->k.shape[2];
@@ -70,8 +70,9 @@ static void fill(const job *j, call_words *c) {
 }
 
 // Report which ranks differ from rank 0, in the first field that differs.
-static clattn_status compare(clattn_mpi *w, const call_words *all, const char *name, size_t offset) {
-    const bool hash = offset == offsetof(call_words, score) || offset == offsetof(call_words, gradients);
+static clattn_status compare(clattn_mpi *w, const call_table_layout *all, const char *name, size_t offset) {
+    const bool hash =
+        offset == offsetof(call_table_layout, score) || offset == offsetof(call_table_layout, gradients);
     char who[160] = "";
     size_t at = 0;
     int64_t first, other;
@@ -123,7 +124,7 @@ static clattn_status check_cover(clattn_mpi *w, const span *spans, span *sorted,
 
 // Exchange all ranks' segments. If no rank has any, the rows are consecutive blocks in the order of
 // the ranks.
-static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, const rows_room *room,
+static clattn_status exchange_rows(job *j, const call_table_layout *all, bool of_q, const rows_room *room,
                                    span *spans, span_list *lists) {
     clattn_mpi *w = j->w;
     const clattn_mpi_rows *mine = of_q ? &j->p->q_rows : &j->p->kv_rows;
@@ -167,7 +168,7 @@ static void fill_shift(job *j) {
     }
 }
 
-static clattn_status share_rows(job *j, const call_words *all, const rows_room *room, span *of_kv) {
+static clattn_status share_rows(job *j, const call_table_layout *all, const rows_room *room, span *of_kv) {
     j->kv = j->q + j->w->ranks;
     TRY(exchange_rows(j, all, false, room, of_kv, j->kv));
     if (!j->decode) return exchange_rows(j, all, true, room, j->memory, j->q);
@@ -177,7 +178,7 @@ static clattn_status share_rows(job *j, const call_words *all, const rows_room *
     return CLATTN_OK;
 }
 
-static clattn_status learn_rows(job *j, const call_words *all) {
+static clattn_status learn_rows(job *j, const call_table_layout *all) {
     clattn_mpi *w = j->w;
     size_t ranks = (size_t)w->ranks, q = ranks, kv = ranks;
     for (int r = 0; r < w->ranks; r++) q += (size_t)all[r].q_segments, kv += (size_t)all[r].kv_segments;
@@ -195,10 +196,10 @@ static clattn_status learn_rows(job *j, const call_words *all) {
     clattn_status status = whole ? CLATTN_OK : cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     status = cla_mpi_agree(w, status);
     if (status == CLATTN_OK) status = share_rows(j, all, &room, j->memory + q);
-    cla_mpi_give(w, room.counts);
-    cla_mpi_give(w, room.starts);
-    cla_mpi_give(w, room.segments);
-    cla_mpi_give(w, room.sorted);
+    cla_mpi_free(w, room.counts);
+    cla_mpi_free(w, room.starts);
+    cla_mpi_free(w, room.segments);
+    cla_mpi_free(w, room.sorted);
     return status;
 }
 
@@ -214,7 +215,7 @@ static clattn_status check_lengths(job *j) {
 
 static clattn_status open_job(job *j) {
     clattn_mpi *w = j->w;
-    call_words mine, *all = w->calls;
+    call_table_layout mine, *all = w->calls;
     w->error[0] = '\0';
     fill(j, &mine);
     const int bytes = (int)sizeof mine;
@@ -222,7 +223,7 @@ static clattn_status open_job(job *j) {
         cla_mpi_try(w, MPI_Allgather(&mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, w->comm), "MPI_Allgather");
     if (status == CLATTN_OK) status = cla_mpi_first_failed(w, &all->word, sizeof *all);
 #define FIELD(name, text)                                                                                    \
-    if (status == CLATTN_OK) status = compare(w, all, text, offsetof(call_words, name));
+    if (status == CLATTN_OK) status = compare(w, all, text, offsetof(call_table_layout, name));
     CALL_FIELDS(FIELD)
 #undef FIELD
     j->batch = mine.batch, j->heads = mine.heads, j->kv_heads = mine.kv_heads;
@@ -251,6 +252,6 @@ void cla_mpi_job_close(job *j) {
     cla_mpi_release(&j->mod_buffer);
     void *const taken[] = {j->mod_rows, j->score_mod, j->score_mod_gradient, j->mask_mod, j->memory,
                            j->q,        j->shift};
-    for (size_t n = 0; n < sizeof taken / sizeof *taken; n++) cla_mpi_give(j->w, taken[n]);
+    for (size_t n = 0; n < sizeof taken / sizeof *taken; n++) cla_mpi_free(j->w, taken[n]);
     *j = (job){0};
 }

@@ -17,35 +17,36 @@ static void sum(void *in, void *inout, int *count, MPI_Datatype *type) {
 // Exchanged in w->calls, whose entries are larger.
 typedef struct layer_words {
     world_word word;
-    int64_t way, batch, rows, width, out_width, type, y_rows;
+    int64_t strategy, batch, rows, width, out_width, type, y_rows;
 } layer_words;
 
 static clattn_status check(clattn_mpi *w, const clattn_mpi_layer_params *p) {
     if (!p) return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "params: is NULL");
     const clattn_layer_params *l = &p->layer;
-    if ((unsigned)p->way >= CLATTN_MPI_LAYER_WAY_COUNT)
-        return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "way: %d is none of CLATTN_MPI_LAYER_*", (int)p->way);
+    if ((unsigned)p->strategy >= CLATTN_MPI_LAYER_STRATEGY_COUNT)
+        return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "strategy: %d is none of CLATTN_MPI_LAYER_*",
+                            (int)p->strategy);
     if (l->x.rank != 3 || l->out.rank != 3)
         return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "x, out: must have 3 axes");
-    if (p->way == CLATTN_MPI_LAYER_HEADS && (p->rows.count || p->attention || p->piece_rows))
+    if (p->strategy == CLATTN_MPI_LAYER_HEADS && (p->rows.count || p->attention || p->piece_rows))
         return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT,
                             "rows, attention, piece_rows: must be zero, since each rank has all rows");
-    if (p->way == CLATTN_MPI_LAYER_HEADS && l->lse.rank)
+    if (p->strategy == CLATTN_MPI_LAYER_HEADS && l->lse.rank)
         return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "lse: must be absent, since heads are shared");
     return CLATTN_OK;
 }
 
 // The first exchange. A rank with wrong arguments sends its error to all.
 static clattn_status compare(clattn_mpi *w, const clattn_mpi_layer_params *p) {
-    static const char *const names[] = {"way", "B", "Nq", "M", "Mo", "x's type", "Nkv of y"};
-    layer_words mine = {.way = 0}, *all = w->calls;
+    static const char *const names[] = {"strategy", "B", "Nq", "M", "Mo", "x's type", "Nkv of y"};
+    layer_words mine = {.strategy = 0}, *all = w->calls;
     mine.word.status = (int32_t)check(w, p);
     if (mine.word.status != CLATTN_OK)
         snprintf(mine.word.text, sizeof mine.word.text, "%.*s", WORLD_LINE - 1, w->error);
     if (mine.word.status == CLATTN_OK) {
         const clattn_layer_params *l = &p->layer;
-        const bool rows = p->way == CLATTN_MPI_LAYER_ROWS;
-        mine.way = p->way, mine.batch = l->x.shape[0], mine.rows = rows ? 0 : l->x.shape[1];
+        const bool rows = p->strategy == CLATTN_MPI_LAYER_ROWS;
+        mine.strategy = p->strategy, mine.batch = l->x.shape[0], mine.rows = rows ? 0 : l->x.shape[1];
         mine.width = l->x.shape[2], mine.out_width = l->out.shape[2], mine.type = l->x.type;
         mine.y_rows = l->y.rank ? l->y.shape[1] : 0;
     }
@@ -55,7 +56,7 @@ static clattn_status compare(clattn_mpi *w, const clattn_mpi_layer_params *p) {
     TRY(cla_mpi_first_failed(w, &all->word, sizeof *all));
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (int r = 1; r < w->ranks; r++) {
-            const int64_t a = (&all[0].way)[n], b = (&all[r].way)[n];
+            const int64_t a = (&all[0].strategy)[n], b = (&all[r].strategy)[n];
             if (a != b)
                 return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT,
                                     "%s: rank 0 has %lld, rank %d has %lld: must be the same", names[n],
@@ -149,16 +150,16 @@ clattn_status clattn_mpi_layer_run(clattn_mpi *w, const clattn_mpi_layer_params 
     if (!w) return CLATTN_INVALID_ARGUMENT;
     w->error[0] = '\0';
     clattn_status status = compare(w, params);
-    if (status == CLATTN_OK && params->way == CLATTN_MPI_LAYER_ROWS) {
+    if (status == CLATTN_OK && params->strategy == CLATTN_MPI_LAYER_ROWS) {
         status = cla_mpi_layer_rows(w, params, &told);
     } else if (status == CLATTN_OK) {
         status = cla_mpi_agree(w, prepare(&h, w, params));
         if (status == CLATTN_OK && h.count) status = cla_mpi_agree(w, run_heads(&h, w, params, &told));
     }
     if (report) *report = told;
-    cla_mpi_settle(w, status);
+    cla_mpi_drain(w, status);
     cla_mpi_release(&h.part);
     cla_mpi_release(&h.floats);
-    cla_mpi_give(w, h.host);
+    cla_mpi_free(w, h.host);
     return status;
 }

@@ -127,7 +127,7 @@ clattn_status cla_mpi_layer_rows(clattn_mpi *w, const clattn_mpi_layer_params *p
             .q = l.q, .k = l.k, .v = l.v, .out = l.attended, .lse = p->layer.lse};
         a.q_rows = a.kv_rows = p->rows;
         a.score = p->layer.score, a.kernel = p->layer.kernel;
-        a.way = p->attention, a.piece_rows = p->piece_rows;
+        a.strategy = p->attention, a.piece_rows = p->piece_rows;
         status = clattn_mpi_attention_run(w, &a, report);
     }
     if (status == CLATTN_OK) status = cla_mpi_agree(w, l.rows && l.batch ? project_out(w, &l) : CLATTN_OK);

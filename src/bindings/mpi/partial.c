@@ -173,7 +173,7 @@ void cla_mpi_partial_close(partial *a) {
     cla_mpi_release(&a->part_memory);
     cla_mpi_release(&a->part_lse_memory);
     if (!a->j) return; // never opened
-    cla_mpi_give(a->j->w, a->begun);
-    cla_mpi_give(a->j->w, a->parts);
-    cla_mpi_give(a->j->w, a->arrays);
+    cla_mpi_free(a->j->w, a->begun);
+    cla_mpi_free(a->j->w, a->parts);
+    cla_mpi_free(a->j->w, a->arrays);
 }

@@ -389,13 +389,13 @@ clattn_status cla_mpi_ring_run(job *j) {
         j->report.seconds = MPI_Wtime() - begin;
         status = cla_mpi_agree(w, g.status);
     }
-    cla_mpi_settle(w, status);
+    cla_mpi_drain(w, status);
     for (int n = 0; n < 2; n++) {
-        cla_mpi_give(w, g.host[n]);
+        cla_mpi_free(w, g.host[n]);
         cla_mpi_release(&g.device[n]);
-        cla_mpi_give(w, g.share[n]);
+        cla_mpi_free(w, g.share[n]);
     }
-    cla_mpi_give(w, g.came);
+    cla_mpi_free(w, g.came);
     cla_mpi_partial_close(&g.result);
     cla_mpi_gradients_close(&g.gradients);
     cla_mpi_ring_free(j, &g.pieces);

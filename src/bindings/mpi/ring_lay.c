@@ -109,8 +109,8 @@ ring_load cla_mpi_ring_load(const job *j, const ring_pieces *p, int owner, int c
 }
 
 void cla_mpi_ring_free(const job *j, ring_pieces *p) {
-    cla_mpi_give(j->w, p->spans);
-    cla_mpi_give(j->w, p->hops);
-    cla_mpi_give(j->w, p->unsent);
+    cla_mpi_free(j->w, p->spans);
+    cla_mpi_free(j->w, p->hops);
+    cla_mpi_free(j->w, p->unsent);
     *p = (ring_pieces){0};
 }

@@ -6,7 +6,7 @@
 
 clattn_status cla_mpi_gather_run(job *j);
 clattn_status cla_mpi_heads_run(job *j);
-// Why the way is impossible for this job; NULL: it is possible.
+// Why the strategy is impossible for this job; NULL: it is possible.
 const char *cla_mpi_heads_refusal(const job *j);
 const char *cla_mpi_gather_refusal(const job *j);
 
@@ -14,6 +14,6 @@ const char *cla_mpi_gather_refusal(const job *j);
 bool cla_mpi_measured(const clattn_mpi *w);
 clattn_status cla_mpi_measure(clattn_mpi *w);
 // Predict each way's time and let rank 0 choose, into j->plan (cost.c). UNSUPPORTED if the caller's
-// way is impossible.
+// strategy is impossible.
 clattn_status cla_mpi_choose(job *j);
 #endif

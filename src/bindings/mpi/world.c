@@ -96,7 +96,7 @@ void *cla_mpi_zeroed(const clattn_mpi *w, size_t count, size_t size) {
     return memory ? memset(memory, 0, count * size) : NULL;
 }
 
-void cla_mpi_give(const clattn_mpi *w, void *memory) {
+void cla_mpi_free(const clattn_mpi *w, void *memory) {
     give(&w->memory, memory);
 }
 

@@ -55,5 +55,5 @@ void cla_mpi_release(cl_mem *buffer);
 // Allocate host memory. On failure, returns NULL and sets *status to OUT_OF_MEMORY.
 void *cla_mpi_host(clattn_mpi *w, size_t bytes, clattn_status *status);
 void *cla_mpi_zeroed(const clattn_mpi *w, size_t count, size_t size); // NULL: no memory
-void cla_mpi_give(const clattn_mpi *w, void *memory);                 // frees; NULL is allowed
+void cla_mpi_free(const clattn_mpi *w, void *memory);                 // frees; NULL is allowed
 #endif

@@ -230,7 +230,7 @@ ABOUT = {
     "packed_gate": "the result of linear_pack() for w_gate",
     "workspace": "scratch memory: a Buffer of at least the bytes that the _workspace function returns",
     "progress": "function of the share that is done, 0 to 1; the call is cancelled if it returns False",
-    "deal": "how the work is partitioned over the devices",
+    "partition": "how the work is partitioned over the devices",
     "shares": "share of the work of each context, in any unit; default: measured",
     # Context.
     "cache_dir": "folder in which compiled kernels are kept; default: none. The parent folder must exist",

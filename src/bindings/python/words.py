@@ -148,7 +148,7 @@ _ELSEWHERE = (
     ("lengths", "lengths", "seq_lens seqlens context_lens kv_lengths"),
     ("cache_dir", "cache_dir", "cache cache_folder cache_path kernel_cache"),
     ("device", "device", "device_id device_index device_name ordinal gpu_id"),
-    ("deal", "deal", "shard partition split parallel mode"),
+    ("partition", "partition", "shard split parallel mode"),
     ("shares", "shares", "tensor_split split_ratio ratios"),
 )
 # Words without a keyword: the reason, and the words.

@@ -2,7 +2,7 @@
 #ifndef CLATTN_CLI_ATTEND_ATTEND_H
 #define CLATTN_CLI_ATTEND_ATTEND_H
 #include "cli/ranks/ranks_keys.h"
-#include "cli/devices/several.h"
+#include "cli/devices/device_group.h"
 
 // One shared call of --mpi. Without --cu-seqlens, the only part has all batch items. With
 // --cu-seqlens, each sequence is a part, and every rank has some rows of each sequence.

@@ -182,7 +182,7 @@ static int find_parts(attend *a) {
         // With fewer than two query rows a rank, split the keys instead of the queries: splitting
         // the queries would leave ranks idle and send all keys to the others.
         p->decode =
-            ranks_way_is(&a->ranks, "decode") || ((!a->ranks.way || ranks_way_is(&a->ranks, "auto")) &&
+            ranks_way_is(&a->ranks, "decode") || ((!a->ranks.strategy || ranks_way_is(&a->ranks, "auto")) &&
                                                   rows < 2 * a->ranks.count && a->ranks.count > 1);
         if (!p->decode) continue;
         const ranks_rows all = ranks_all(rows);

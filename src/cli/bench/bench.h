@@ -3,7 +3,7 @@
 #define CLATTN_CLI_BENCH_BENCH_H
 #include "cli/bench/bench_table.h"
 #include "cli/common/progress.h"
-#include "cli/devices/several.h"
+#include "cli/devices/device_group.h"
 
 typedef struct bench {
     option_list lists[BENCH_AXES], baselines;

@@ -50,8 +50,8 @@ static bench_status make_ready(bench_call *p, session *s, const clattn_device *d
 static bench_status take_turns(bench_call calls[2], const bench_settings *settings, bench_pair *pair) {
     struct place *const places[2] = {&calls[0].place, &calls[1].place};
     void *const users[2] = {&calls[0], &calls[1]};
-    measure_pair turns;
-    if (!measure_in_turns(places, &settings->measure, bench_call_enqueue, users, &turns)) {
+    measure_pair pairs;
+    if (!measure_interleaved(places, &settings->measure, bench_call_enqueue, users, &pairs)) {
         for (int n = 0; n < 2; n++) {
             const char *why = calls[n].status != BENCH_OK ? calls[n].why : places[n]->error;
             if (*why)
@@ -59,9 +59,9 @@ static bench_status take_turns(bench_call calls[2], const bench_settings *settin
         }
         return BENCH_FAIL;
     }
-    bench_take_times(&pair->row, &turns.times[0]);
-    bench_take_times(&pair->other, &turns.times[1]);
-    pair->ratio = compare_ratio_paired(turns.ratios, turns.ratio_count);
+    bench_take_times(&pair->row, &pairs.times[0]);
+    bench_take_times(&pair->other, &pairs.times[1]);
+    pair->ratio = compare_ratio_paired(pairs.ratios, pairs.ratio_count);
     return BENCH_OK;
 }
 

@@ -185,10 +185,10 @@ composition *composition_create(session *s, const struct test_case *c, const com
 }
 
 // c[rows, columns] = a[rows, inner] b, one product for each head. b is [inner, columns], or
-// [columns, inner] if transposed (`turned`).
+// [columns, inner] if transposed (`transposed`).
 typedef struct product {
     cl_mem a, b, c;
-    bool turned;
+    bool transposed;
     int64_t rows, columns, inner;
 } product;
 
@@ -196,8 +196,8 @@ static bool multiply(composition *c, const product *p, cl_event *event, char why
     const size_t m = (size_t)p->rows, n = (size_t)p->columns, k = (size_t)p->inner;
     cl_command_queue queue = c->session->queue;
     const CLBlastStatusCode code = clblast.multiply(
-        CLBlastLayoutRowMajor, CLBlastTransposeNo, p->turned ? CLBlastTransposeYes : CLBlastTransposeNo, m, n,
-        k, 1.0f, p->a, 0, k, m * k, p->b, 0, p->turned ? k : n, n * k, 0.0f, p->c, 0, n, m * n,
+        CLBlastLayoutRowMajor, CLBlastTransposeNo, p->transposed ? CLBlastTransposeYes : CLBlastTransposeNo,
+        m, n, k, 1.0f, p->a, 0, k, m * k, p->b, 0, p->transposed ? k : n, n * k, 0.0f, p->c, 0, n, m * n,
         (size_t)(c->c.batch * c->c.heads), &queue, event);
     if (code != CLBlastSuccess) snprintf(why, 256, "CLBlastSgemmStridedBatched: error %d", (int)code);
     return code == CLBlastSuccess;

@@ -35,11 +35,11 @@ static bench_status failed(several *all, const side *x, char why[256]) {
 static bench_status check(several *all, bench_call *p, side *group, bench_row *row) {
     struct case_verdict verdict;
     const cl_command_queue queue = all->sessions[0].queue;
-    const clattn_deal deal = group->host->params.deal;
+    const clattn_partition deal = group->host->params.partition;
     case_group_close(group->host, queue, true);
     case_judge(p->data, &p->arrays, queue, &verdict);
     case_group_open(&p->arrays, queue, group->host);
-    group->host->params.deal = deal;
+    group->host->params.partition = deal;
     row->error_nmse = verdict.nmse;
     if (verdict.good) return BENCH_OK;
     snprintf(row->why, sizeof row->why, "the result is wrong: %.230s", verdict.why);
@@ -73,14 +73,14 @@ static bench_status find_fastest(several *all, bench_call *p, side *alone, char 
 static bench_status take_turns(several *all, const bench *b, bench_call *p, side sides[2], bench_pair *pair) {
     struct place *const places[2] = {&p->place, &p->place};
     void *const users[2] = {&sides[0], &sides[1]};
-    measure_pair turns;
-    if (!measure_in_turns(places, &b->settings.measure, run_side, users, &turns))
+    measure_pair pairs;
+    if (!measure_interleaved(places, &b->settings.measure, run_side, users, &pairs))
         return failed(all, sides[0].status != CLATTN_OK ? &sides[0] : &sides[1], pair->row.why);
-    bench_take_times(&pair->row, &turns.times[0]);
-    bench_take_times(&pair->other, &turns.times[1]);
-    pair->ratio = compare_ratio_paired(turns.ratios, turns.ratio_count);
-    int used =
-        snprintf(pair->row.kernel, sizeof pair->row.kernel, "%s", clattn_deal_name(sides[0].report.deal));
+    bench_take_times(&pair->row, &pairs.times[0]);
+    bench_take_times(&pair->other, &pairs.times[1]);
+    pair->ratio = compare_ratio_paired(pairs.ratios, pairs.ratio_count);
+    int used = snprintf(pair->row.kernel, sizeof pair->row.kernel, "%s",
+                        clattn_partition_name(sides[0].report.partition));
     for (int n = 0; n < all->count && used < (int)sizeof pair->row.kernel; n++)
         used += snprintf(pair->row.kernel + used, sizeof pair->row.kernel - (size_t)used, " %.0f%%",
                          100.0 * sides[0].shares[n].share);
@@ -99,7 +99,7 @@ static bench_status measure_pair_of(several *all, const bench *b, const bench_ca
     bench_status status = bench_call_create(&p, &all->sessions[0], c, pair->row.kernel, pair->row.why);
     if (status == BENCH_OK) {
         case_group_open(&p.arrays, all->sessions[0].queue, &host);
-        host.params.deal = all->deal;
+        host.params.partition = all->partition;
         status = learn(all, b, &p, &sides[0], &pair->row);
         if (status == BENCH_OK) status = find_fastest(all, &p, &sides[1], pair->other.kernel, pair->row.why);
         if (status == BENCH_OK) status = take_turns(all, b, &p, sides, pair);

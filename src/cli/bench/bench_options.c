@@ -161,7 +161,7 @@ static bench_status take_turns(bench_call *plain, bench_call *p, double plain_ke
     void *const users[2] = {plain, p};
     measure_pair pair;
     struct place *const places[2] = {&plain->place, &p->place};
-    if (!measure_in_turns(places, &settings->measure, bench_call_enqueue, users, &pair)) {
+    if (!measure_interleaved(places, &settings->measure, bench_call_enqueue, users, &pair)) {
         snprintf(o->row.why, sizeof o->row.why, "%s", p->status != BENCH_OK ? p->why : p->place.error);
         return BENCH_FAIL;
     }

@@ -96,7 +96,7 @@ static int rotate(const array *x, int64_t block) {
     double *row = reference_alloc(size);
     for (int64_t n = 0; n < count; n += size) {
         for (int64_t d = 0; d < size; d++) row[d] = (double)numbers[n + d];
-        reference_rotate(row, size, block);
+        reference_hadamard(row, size, block);
         for (int64_t d = 0; d < size; d++) numbers[n + d] = (float)row[d];
     }
     free(row);

@@ -35,7 +35,7 @@ static const block_kind phi_block = {BLOCK_PARALLEL, LAYER,        "hidden_act",
                                      "gelu_new",     BLOCK_BIASES, phi_names};
 static const block_kind bert_block = {BLOCK_POST, LAYER, "hidden_act", "gelu", BLOCK_BIASES, bert_names};
 static const block_kind gpt2_block = {
-    BLOCK_PRE, LAYER, "activation_function", "gelu_new", BLOCK_BIASES | BLOCK_TURNED, gpt2_names};
+    BLOCK_PRE, LAYER, "activation_function", "gelu_new", BLOCK_BIASES | BLOCK_TRANSPOSED, gpt2_names};
 
 #define BERT                                                                                                 \
     .has = BARE | ENCODER, .scheme = "bert", .block = &bert_block, .epsilon_key = "layer_norm_eps",          \

@@ -34,7 +34,7 @@ enum {
     BLOCK_PLUS_ONE = 1,     // the norms multiply by 1 + w [Gemma]
     BLOCK_BIASES = 2,       // the matrices always have biases; without this flag, mlp_bias decides
     BLOCK_PACKED = 4,       // gate and up are one tensor, gate's rows first
-    BLOCK_TURNED = 8,       // matrices are stored as [in, out]
+    BLOCK_TRANSPOSED = 8,   // matrices are stored as [in, out]
     BLOCK_GELU_IS_TANH = 16 // the activation gelu is its tanh approximation
 };
 

@@ -34,16 +34,16 @@ static bool find_name(const layer_run *r, char **names, size_t count, int i, boo
 static int check_array(const layer_run *r, const char *name, int i, bool bias) {
     const array *a = &r->block.arrays[i][bias];
     const block_kind *kind = r->model.block;
-    const bool turned = (kind->is & BLOCK_TURNED) && !is_norm(i) && !bias;
+    const bool transposed = (kind->is & BLOCK_TRANSPOSED) && !is_norm(i) && !bias;
     const int64_t width = r->model.width, hidden = r->model.hidden,
                   first = kind->is & BLOCK_PACKED ? 2 * hidden : hidden;
     const int64_t out = is_norm(i) || i == BLOCK_DOWN ? width
                         : i == BLOCK_GATE             ? first
                                                       : hidden,
                   in = i == BLOCK_DOWN ? hidden : width;
-    array wanted = {.rank = is_norm(i) || bias ? 1 : 2, .shape = {turned ? in : out}};
+    array wanted = {.rank = is_norm(i) || bias ? 1 : 2, .shape = {transposed ? in : out}};
     char is[128], must[128];
-    if (wanted.rank == 2) wanted.shape[1] = turned ? out : in;
+    if (wanted.rank == 2) wanted.shape[1] = transposed ? out : in;
     if (a->type > ARRAY_BF16 && (bias || r->block.scales[i].type == CLATTN_TYPE_F32))
         return tool_wrong("--block: %s holds %s: f32, f16 or bf16 is needed", name, array_type_name(a->type));
     array_shape_text(a, is), array_shape_text(&wanted, must);
@@ -64,10 +64,10 @@ static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) 
         matrix ? layer_stored_read(&r->weights, name, a, scales) : layer_weights_read(&r->weights, name, a);
     if (status < 0) status = check_array(r, name, i, bias);
     if (status >= 0 || !matrix) return status;
-    if (kind->is & BLOCK_TURNED)
+    if (kind->is & BLOCK_TRANSPOSED)
         status =
             scales->type == CLATTN_TYPE_F32
-                ? layer_weights_turn(a)
+                ? layer_weights_transpose(a)
                 : tool_wrong(
                       "--block: %s has scales, which are unsupported for this model's [in, out] matrices",
                       name);

@@ -52,14 +52,14 @@ static int parts_of(const layer_share *s, int tensor, bool packed, int64_t start
     return 3;
 }
 
-int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool turned,
+int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool transposed,
                      const load_place *place, array *a) {
     reason error;
     int64_t starts[3] = {0}, counts[3] = {0}, units = 1;
     const bool of_all = tensor == LAYER_BO || tensor == LAYER_Q_NORM || tensor == LAYER_K_NORM;
     // A wrong rank is an error later.
     const bool fits = place->whole.rank == (tensor < LAYER_BQ ? 2 : 1);
-    const int axis = fits && tensor < LAYER_BQ && (tensor == LAYER_WO) != turned ? 1 : 0;
+    const int axis = fits && tensor < LAYER_BQ && (tensor == LAYER_WO) != transposed ? 1 : 0;
     const int parts = of_all || !fits ? 1 : parts_of(s, tensor, packed, starts, counts, &units);
     const int64_t rows = place->whole.rank ? place->whole.shape[axis] : 1;
     if (of_all || !fits) counts[0] = 1;
@@ -80,7 +80,7 @@ const char *const layer_tensor_options[LAYER_TENSORS] = {
 static const struct {
     const char *scheme;
     const char *suffix[LAYER_TENSORS], *strangers[4];
-    bool packed, turned; // q, k and v in one tensor; weights are [in, out]
+    bool packed, transposed; // q, k and v in one tensor; weights are [in, out]
 } schemes[] = {
     {"bert:",
      {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight", NULL,
@@ -100,7 +100,7 @@ static const struct {
      {"c_attn.weight", NULL, NULL, "c_proj.weight", NULL, "c_attn.bias", NULL, NULL, "c_proj.bias"},
      {"q_attn.weight"},
      .packed = true,
-     .turned = true},
+     .transposed = true},
     {"phi:",
      {"q_proj.weight", "k_proj.weight", "v_proj.weight", "dense.weight", NULL, "q_proj.bias", "k_proj.bias",
       "v_proj.bias", "dense.bias"},
@@ -121,7 +121,7 @@ static int load_found(layer_weights *w, int i, load_place *place) {
     const char *option = layer_tensor_options[i];
     array *a = &w->arrays[i];
     const int status = w->share.wanted
-                           ? layer_share_load(&w->share, option, i, w->packed, w->turned, place, a)
+                           ? layer_share_load(&w->share, option, i, w->packed, w->transposed, place, a)
                            : layer_find_load(option, place, a);
     load_leave(place);
     w->present[i] = status < 0;
@@ -161,19 +161,19 @@ static int check_known(const layer_weights *w, int i, const char *name) {
 }
 
 // Transpose to float32, which costs little beside the layer itself.
-int layer_weights_turn(array *a) {
+int layer_weights_transpose(array *a) {
     float *values = NULL;
-    array turned = {0};
+    array transposed = {0};
     if (a->rank != 2) return -1; // a wrong rank is an error later
     const int64_t shape[2] = {a->shape[1], a->shape[0]};
-    const bool ok = array_to_f32(a, &values) && array_create(&turned, ARRAY_F32, 2, shape);
+    const bool ok = array_to_f32(a, &values) && array_create(&transposed, ARRAY_F32, 2, shape);
     for (int64_t i = 0; ok && i < shape[0]; i++)
         for (int64_t j = 0; j < shape[1]; j++)
-            ((float *)turned.data)[i * shape[1] + j] = values[j * shape[0] + i];
+            ((float *)transposed.data)[i * shape[1] + j] = values[j * shape[0] + i];
     free(values);
     if (!ok) return tool_failed("no memory to transpose a matrix");
     array_free(a);
-    *a = turned;
+    *a = transposed;
     return -1;
 }
 
@@ -183,7 +183,7 @@ static int load_scheme(layer_weights *w, size_t scheme) {
     char **names = NULL, error[512], *name;
     size_t count = 0;
     if (!w->file && !w->shards) return tool_wrong("--names: needs --weights FILE.safetensors");
-    w->packed = schemes[scheme].packed, w->turned = schemes[scheme].turned;
+    w->packed = schemes[scheme].packed, w->transposed = schemes[scheme].transposed;
     int status = w->packed ? check_packed(w) : -1;
     if (status >= 0) return status;
     if (!w->shards && !safetensors_names(w->file, &names, &count, error))
@@ -199,9 +199,9 @@ static int load_scheme(layer_weights *w, size_t scheme) {
         if (i >= LAYER_BQ && !layer_weights_have(w, names, count, name)) continue;
         status = check_known(w, i, name);
         if (status < 0) status = load_named(w, i, name);
-        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ)
+        if (status < 0 && schemes[scheme].transposed && i < LAYER_BQ)
             status = w->scales[i].type == CLATTN_TYPE_F32
-                         ? layer_weights_turn(&w->arrays[i])
+                         ? layer_weights_transpose(&w->arrays[i])
                          : tool_wrong("--names %s: %s has scales, which are unsupported for this scheme's "
                                       "[in, out] matrices",
                                       w->names, name);

@@ -19,7 +19,7 @@ typedef struct layer_share {
 int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_t kv_heads);
 // Read this rank's heads of a layer's tensor, LAYER_WQ and so on. `packed`: it contains q, k and v.
 // `turned`: it is [in, out].
-int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool turned,
+int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool transposed,
                      const load_place *place, array *a);
 
 enum {
@@ -60,7 +60,7 @@ typedef struct layer_weights {
     store store;          // how matrices are stored
     bool norms, sinks;    // the caller uses them; otherwise a file that has them is an error
     bool packed;          // wq and bq contain q, k and v in this order
-    bool turned;          // matrices of the file are [in, out]
+    bool transposed;      // matrices of the file are [in, out]
     layer_share share;    // of heads; other ranks' heads are not loaded
     double read_bytes;
     int64_t parts[2]; // with `packed`: heads of q, and of k and v each; 0: equal counts
@@ -73,7 +73,7 @@ int layer_weights_load(layer_weights *w);
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p);
 // The sinks as [heads] floats, which the caller frees; NULL: there are none.
 int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks);
-int layer_weights_turn(array *a);                     // transposes [in, out] to [out, in]
+int layer_weights_transpose(array *a);                // transposes [in, out] to [out, in]
 double layer_weights_numbers(const clattn_tensor *w); // elements of a matrix on the device
 
 // layer_find.c: layer_weights_have: true if a tensor exists. layer_find: find it. layer_find_load:

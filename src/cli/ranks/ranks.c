@@ -13,7 +13,7 @@ static const option_row ranks_rows_table[] = {
      "how keys reach the ranks that need them: auto, ring, all_to_all or all_gather; for attend also decode "
      "(all ranks have the queries, keys are partitioned); for layer also heads (heads and their weights are "
      "partitioned)",
-     AS_WORD(ranks, way, way_names)},
+     AS_WORD(ranks, strategy, way_names)},
 };
 
 option_group ranks_group(ranks *r) {
@@ -21,7 +21,7 @@ option_group ranks_group(ranks *r) {
 }
 
 bool ranks_way_is(const ranks *r, const char *name) {
-    return r->way && !strcmp(r->way, name);
+    return r->strategy && !strcmp(r->strategy, name);
 }
 
 ranks_rows ranks_all(int64_t whole) {

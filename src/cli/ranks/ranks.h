@@ -20,13 +20,13 @@ typedef struct ranks_rows {
 
 // The totals of all calls for the final report.
 typedef struct ranks_told {
-    char way[16], why[256];
+    char strategy[16], why[256];
     double seconds, compute, transfer, exposed, sent;
 } ranks_told;
 
 typedef struct ranks {
-    bool wanted;     // --mpi
-    const char *way; // --mpi-way; NULL: chosen by the cost model
+    bool wanted;          // --mpi
+    const char *strategy; // --mpi-way; NULL: chosen by the cost model
     int rank, count;
     double read_bytes; // bytes of tensors that this rank read
     void *world;       // clattn_mpi

@@ -87,8 +87,10 @@ static int open_call(const ranks_bench *b, session *s, int rank, int count, int6
     p->q_rows.count = b->decode ? 0 : p->kv_rows.count;
     p->score.causal = b->causal, p->score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     p->piece_rows = b->decode ? 0 : b->piece;
-    for (int way = 0; b->ranks.way && !b->decode && way < CLATTN_MPI_WAY_COUNT; way++)
-        if (!strcmp(b->ranks.way, clattn_mpi_way_name((clattn_mpi_way)way))) p->way = (clattn_mpi_way)way;
+    for (int strategy = 0; b->ranks.strategy && !b->decode && strategy < CLATTN_MPI_STRATEGY_COUNT;
+         strategy++)
+        if (!strcmp(b->ranks.strategy, clattn_mpi_strategy_name((clattn_mpi_strategy)strategy)))
+            p->strategy = (clattn_mpi_strategy)strategy;
     const int64_t q_rows = b->decode ? 1 : rows;
     int status = fill_tensor(b, s, c, 0, b->heads, q_rows, &p->q);
     if (status < 0) status = fill_tensor(b, s, c, 1, b->kv_heads, rows, &p->k);
@@ -146,15 +148,15 @@ static void print_row(const ranks_bench *b, const session *s, const bench_row *r
             "op", b->decode ? "decode" : "attend", "scaling", row->scaling, "device", s->capabilities->name,
             "ranks", row->ranks, "n", (json_int_t)row->n, "heads", (json_int_t)b->heads, "kv_heads",
             (json_int_t)b->kv_heads, "d", (json_int_t)b->d, "causal", b->causal, "dtype",
-            names_types[b->dtype], "way", clattn_mpi_way_name(plan->way), "time_ns", 1e9 * row->seconds,
-            "efficiency", row->efficiency, "hidden", row->hidden, "sent_bytes", row->bytes, "scratch_bytes",
-            row->memory, "predicted_ns", 1e9 * plan->seconds[plan->way], "flops_per_second",
-            plan->flops_per_second, "link_bytes_per_second", plan->link_bytes_per_second, "link_seconds",
-            plan->link_seconds, "call_seconds", plan->call_seconds));
+            names_types[b->dtype], "way", clattn_mpi_strategy_name(plan->strategy), "time_ns",
+            1e9 * row->seconds, "efficiency", row->efficiency, "hidden", row->hidden, "sent_bytes",
+            row->bytes, "scratch_bytes", row->memory, "predicted_ns", 1e9 * plan->seconds[plan->strategy],
+            "flops_per_second", plan->flops_per_second, "link_bytes_per_second", plan->link_bytes_per_second,
+            "link_seconds", plan->link_seconds, "call_seconds", plan->call_seconds));
     else
         printf("%-6s  %4d ranks  N %8lld  %-10s  %10.3f ms  efficiency %5.1f %%  hidden %5.1f %%  sent "
                "%10.3f MB\n",
-               row->scaling, row->ranks, (long long)row->n, clattn_mpi_way_name(plan->way),
+               row->scaling, row->ranks, (long long)row->n, clattn_mpi_strategy_name(plan->strategy),
                1e3 * row->seconds, 100 * row->efficiency, 100 * row->hidden, row->bytes / 1e6);
     fflush(stdout);
 }
@@ -231,8 +233,8 @@ int ranks_bench_run(int argc, char **argv) {
     status = ranks_open(&b.ranks, &line, argc, argv);
     if (status >= 0) return status;
     if (ranks_way_is(&b.ranks, "decode") || ranks_way_is(&b.ranks, "heads"))
-        status =
-            tool_wrong("--mpi-way %s: works with attend and layer; --decode measures decode", b.ranks.way);
+        status = tool_wrong("--mpi-way %s: works with attend and layer; --decode measures decode",
+                            b.ranks.strategy);
     if (status < 0) status = session_open(&s, &b.common);
     const bool opened = status < 0;
     status = ranks_agree(&b.ranks, status);

@@ -70,7 +70,7 @@ static int compare_requests(const ranks *r, const command_line *line) {
 int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
     int level = 0;
     r->count = 1;
-    if (!r->wanted) return r->way ? tool_wrong("--mpi-way: has no effect without --mpi") : -1;
+    if (!r->wanted) return r->strategy ? tool_wrong("--mpi-way: has no effect without --mpi") : -1;
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
         return tool_failed("--mpi: MPI did not start");
     MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
@@ -139,24 +139,24 @@ static clattn_mpi_rows rows_of(const ranks_rows *rows, clattn_mpi_segment segmen
     return (clattn_mpi_rows){segments, rows->count};
 }
 
-static clattn_mpi_way way_of(const ranks *r) {
-    int way = CLATTN_MPI_AUTO;
-    for (int n = 0; r->way && n < CLATTN_MPI_WAY_COUNT; n++)
-        if (ranks_way_is(r, clattn_mpi_way_name((clattn_mpi_way)n))) way = n;
-    return (clattn_mpi_way)way;
+static clattn_mpi_strategy way_of(const ranks *r) {
+    int strategy = CLATTN_MPI_AUTO;
+    for (int n = 0; r->strategy && n < CLATTN_MPI_STRATEGY_COUNT; n++)
+        if (ranks_way_is(r, clattn_mpi_strategy_name((clattn_mpi_strategy)n))) strategy = n;
+    return (clattn_mpi_strategy)strategy;
 }
 
 // Finish a call. The library has agreed already, but ranks_agree also makes the error line equal on
 // all ranks.
-static int finish(ranks *r, session *s, clattn_status done, const clattn_mpi_report *report, const char *way,
-                  const char *why) {
+static int finish(ranks *r, session *s, clattn_status done, const clattn_mpi_report *report,
+                  const char *strategy, const char *why) {
     char text[400] = "";
     ranks_told *told = &r->told;
     clattn_mpi_last_error(r->world, text, sizeof text);
     if (done != CLATTN_OK && text[0]) snprintf(s->message, sizeof s->message, "%s", text);
     const int status = ranks_agree(r, done == CLATTN_OK ? -1 : session_status(s, done));
     if (status >= 0) return status;
-    snprintf(told->way, sizeof told->way, "%s", way);
+    snprintf(told->strategy, sizeof told->strategy, "%s", strategy);
     snprintf(told->why, sizeof told->why, "%s", why);
     told->seconds += report->seconds, told->compute += report->compute_seconds;
     told->transfer += report->transfer_seconds, told->exposed += report->exposed_seconds;
@@ -181,23 +181,23 @@ int ranks_attend(ranks *r, session *s, const clattn_attention_params *p, const r
                                            .kv_rows = rows_of(kv, segments + 2),
                                            .score = p->score,
                                            .kernel = p->kernel,
-                                           .way = way_of(r)};
+                                           .strategy = way_of(r)};
     if (decode)
         return finish(r, s, clattn_mpi_decode_run(r->world, &a, &report), &report, "decode",
                       "decode: queries on all ranks, keys shared, one allreduce");
     const clattn_status done = clattn_mpi_attention_run(r->world, &a, &report);
-    return finish(r, s, done, &report, clattn_mpi_way_name(report.plan.way), report.plan.why);
+    return finish(r, s, done, &report, clattn_mpi_strategy_name(report.plan.strategy), report.plan.why);
 }
 
 int ranks_layer(ranks *r, session *s, const clattn_layer_params *p, const ranks_rows *rows) {
     clattn_mpi_segment segments[2];
     clattn_mpi_report report = {.seconds = 0};
     const clattn_mpi_layer_params a = {.layer = *p,
-                                       .way = rows ? CLATTN_MPI_LAYER_ROWS : CLATTN_MPI_LAYER_HEADS,
+                                       .strategy = rows ? CLATTN_MPI_LAYER_ROWS : CLATTN_MPI_LAYER_HEADS,
                                        .rows = rows ? rows_of(rows, segments) : (clattn_mpi_rows){0},
                                        .attention = way_of(r)};
     const clattn_status done = clattn_mpi_layer_run(r->world, &a, &report);
-    return rows ? finish(r, s, done, &report, clattn_mpi_way_name(report.plan.way), report.plan.why)
+    return rows ? finish(r, s, done, &report, clattn_mpi_strategy_name(report.plan.strategy), report.plan.why)
                 : finish(r, s, done, &report, "heads", "heads: shared, one allreduce of the output");
 }
 
@@ -219,11 +219,11 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
     if (r->rank || s->options.quiet) return EXIT_DONE;
     const double hidden = most[2] > 0 ? 1 - most[3] / most[2] : 1;
     if (s->options.json) {
-        json_t *j =
-            json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:o}", "device", s->capabilities->name,
-                      "ranks", r->count, "way", t->way, "why", t->why, "time_ns", (json_int_t)(1e9 * most[0]),
-                      "compute_ms", 1e3 * most[1], "hidden", hidden, "sent_bytes", (json_int_t)all[0],
-                      "read_bytes", (json_int_t)all[1], "out", report_text(out));
+        json_t *j = json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:o}", "device",
+                              s->capabilities->name, "ranks", r->count, "way", t->strategy, "why", t->why,
+                              "time_ns", (json_int_t)(1e9 * most[0]), "compute_ms", 1e3 * most[1], "hidden",
+                              hidden, "sent_bytes", (json_int_t)all[0], "read_bytes", (json_int_t)all[1],
+                              "out", report_text(out));
         return report_json(expect_json(e, j));
     }
     printable_printf(stdout,

@@ -23,7 +23,7 @@ static void program_path(char path[4096]) {
 
 int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
     char path[4096], name[] = "clattn-mpi";
-    if (!r->wanted && !r->way) return -1;
+    if (!r->wanted && !r->strategy) return -1;
     if (!r->wanted) return tool_wrong("--mpi-way: has no effect without --mpi");
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (!words) return tool_failed("no memory");

@@ -312,13 +312,13 @@ static int ask_matrix(tune *t, const char *row, clattn_type type, bool *has) {
 }
 
 // Try the candidates of matrix engines. The rows of a kernel are adjacent; --quick tries only the
-// first of each kernel. Rows with TERMS are for float32.
+// first of each kernel. Rows with BF16_TERMS are for float32.
 static int try_matrix(tune *t, clattn_type type, winner *winners) {
     const char *row, *before = "";
     bool has = false;
     int status = -1;
     for (int i = 0; status < 0 && (row = candidate(TUNE_MATRIX, i)); i++, before = row) {
-        const bool terms = strstr(row, "TERMS") != NULL;
+        const bool terms = strstr(row, "BF16_TERMS") != NULL;
         const bool first = terms || strncmp(row, before, strcspn(row, " ") + 1) != 0;
         if (terms != (type == CLATTN_TYPE_F32)) continue;
         if (first) status = ask_matrix(t, row, type, &has);

@@ -105,7 +105,8 @@ static void say(verify *v, const session *s, const char *variant, const struct t
                          why);
     if (result == VERIFY_FAIL && !v->common.json && v->several.devices)
         printable_printf(stdout, "              again: clattn verify --devices '%s' --deal %s --case %s\n",
-                         v->several.devices, clattn_deal_name((clattn_deal)v->several.deal), full);
+                         v->several.devices, clattn_partition_name((clattn_partition)v->several.partition),
+                         full);
     else if (result == VERIFY_FAIL && !v->common.json)
         printable_printf(stdout, "              again: clattn verify --device '%s' --only %s --case %s\n",
                          s->capabilities->name, variant, full);

@@ -87,12 +87,12 @@ verify_result verify_run_several(several *all, const struct test_case *test, ver
     case_group_open(&arrays, s->queue, &host);
     clattn_status status = CLATTN_DRIVER;
     if (place.error[0] == '\0')
-        status = case_group_run(all->group, &host, all->deal, NULL, &all->report, all->shares);
+        status = case_group_run(all->group, &host, all->partition, NULL, &all->report, all->shares);
     case_group_close(&host, s->queue, status == CLATTN_OK);
     if (status == CLATTN_OK) {
         case_judge(data, &arrays, s->queue, &verdict);
         ran->nmse = verdict.nmse;
-        snprintf(ran->name, sizeof ran->name, "%s", clattn_deal_name(all->report.deal));
+        snprintf(ran->name, sizeof ran->name, "%s", clattn_partition_name(all->report.partition));
     }
     snprintf(why, 256, "%.255s",
              status == CLATTN_OK ? verdict.why
@@ -103,7 +103,7 @@ verify_result verify_run_several(several *all, const struct test_case *test, ver
     // With scores of 1e7, a float32 log-sum-exp cannot represent the number of keys
     // (clattn_merge_params).
     const bool huge = test->contents == CASE_HUGE || test->contents == CASE_HUGE_NEGATIVE;
-    const bool lost = status == CLATTN_OK && huge && all->report.deal == CLATTN_DEAL_KEYS;
+    const bool lost = status == CLATTN_OK && huge && all->report.partition == CLATTN_PARTITION_KEYS;
     if (lost) snprintf(why, 256, "its scores are too large to merge results over some of the keys");
     if (status == CLATTN_UNSUPPORTED || lost) return VERIFY_UNSUPPORTED;
     return verdict.good ? VERIFY_PASS : VERIFY_FAIL;

@@ -3,7 +3,7 @@
 #ifndef CLATTN_CLI_VERIFY_VERIFY_CASE_H
 #define CLATTN_CLI_VERIFY_VERIFY_CASE_H
 #include "verification/case/case.h"
-#include "cli/devices/several.h"
+#include "cli/devices/device_group.h"
 
 typedef enum verify_result { VERIFY_PASS, VERIFY_FAIL, VERIFY_UNSUPPORTED } verify_result;
 

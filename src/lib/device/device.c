@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device/context.h"
-#include "device/defects.h"
+#include "device/driver_quirks.h"
 #include "base/host.h"
 
 #define MAX_PLATFORMS 64

@@ -58,7 +58,7 @@ void cla_pointers_take(const clattn_context *c, clattn_tensor *const views[], in
     for (int i = 0; i < count; i++) {
         clattn_tensor *t = views[i];
         if (!inner && cla_pointer_kind(t->buffer)) t->svm = t->buffer;
-        if (!cla_pointer_is_left(t) || !can_take(c, t)) continue;
+        if (!cla_tensor_has_raw_pointer(t) || !can_take(c, t)) continue;
         const uintptr_t address = (uintptr_t)(t->svm ? t->svm : t->usm);
         t->buffer = (cl_mem)((address & ~(uintptr_t)3u) | (t->svm ? POINTER_SVM : POINTER_USM));
         t->offset += (int64_t)((address & 3u) / alignment_of(t->type));

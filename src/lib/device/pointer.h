@@ -24,7 +24,7 @@ void cla_pointers_find(clattn_context *c);
 // some views.
 void cla_pointers_take(const clattn_context *c, clattn_tensor *const views[], int count, bool inner);
 // True if the view still has an unconverted address. cla_pointer_refuse then fails with the reason.
-static inline bool cla_pointer_is_left(const clattn_tensor *t) {
+static inline bool cla_tensor_has_raw_pointer(const clattn_tensor *t) {
     return t->svm || t->usm;
 }
 clattn_status cla_pointer_refuse(clattn_context *c, const clattn_tensor *t, const char *name);

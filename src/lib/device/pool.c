@@ -281,7 +281,8 @@ clattn_status cla_pool_table(const pool_user *user, const void *words, size_t by
     return CLATTN_OK;
 }
 
-clattn_status cla_pool_apart(clattn_context *context, uint64_t bytes, const void *words, pool_slot **slot) {
+clattn_status cla_pool_allocate_unpooled(clattn_context *context, uint64_t bytes, const void *words,
+                                         pool_slot **slot) {
     struct pool *p = context->pool;
     cla_os_mutex_lock(&p->lock);
     const bool fits = make_way(p, bytes);

@@ -51,7 +51,8 @@ clattn_status cla_pool_scratch(const pool_user *user, uint64_t bytes, pool_slot 
 clattn_status cla_pool_table(const pool_user *user, const void *words, size_t bytes, pool_slot **slot);
 
 // A buffer outside the shelves, filled with `words` unless NULL. Returning it releases it.
-clattn_status cla_pool_apart(clattn_context *context, uint64_t bytes, const void *words, pool_slot **slot);
+clattn_status cla_pool_allocate_unpooled(clattn_context *context, uint64_t bytes, const void *words,
+                                         pool_slot **slot);
 
 // Return a borrowed slot. `ran`: commands that may use the buffer were enqueued. `last`: the event
 // of the last of them on an out-of-order queue. The caller keeps its own reference.

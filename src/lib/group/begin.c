@@ -2,8 +2,8 @@
 // device. Then the call is described to the partition planner.
 #include <math.h>
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "group/piece.h"
 
 #define FEW_ROWS 8 // calls with at most this many query rows have rates of their own
@@ -97,13 +97,13 @@ static unsigned what_can(const group_call *c) {
     const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv),
                packs = c->op->sums && c->ragged;
     if (cla_score_differs(&p->score) & INDEX) return 0;
-    unsigned can = DEAL_CAN_GROUPS;
-    if (!appends && !packs) can |= DEAL_CAN_HEADS;
-    if (!c->ragged && p->cascade != CLATTN_CASCADE_ALWAYS && !(appends && paged)) can |= DEAL_CAN_ITEMS;
+    unsigned can = PARTITION_CAN_GROUPS;
+    if (!appends && !packs) can |= PARTITION_CAN_HEADS;
+    if (!c->ragged && p->cascade != CLATTN_CASCADE_ALWAYS && !(appends && paged)) can |= PARTITION_CAN_ITEMS;
     if (c->ragged || appends || c->whole.problem.sums_weights) return can;
-    can |= DEAL_CAN_ROWS;
+    can |= PARTITION_CAN_ROWS;
     if (c->op->sums && !has_other_than_sinks(c)) return can;
-    if (!paged && !cla_kv_has_past(&p->kv) && !p->weights.rank && !p->scores.rank) can |= DEAL_CAN_KEYS;
+    if (!paged && !cla_kv_has_past(&p->kv) && !p->weights.rank && !p->scores.rank) can |= PARTITION_CAN_KEYS;
     return can;
 }
 
@@ -111,15 +111,16 @@ static void describe(group_call *c) {
     const clattn_attention_params *p = &c->host.forward;
     c->ragged = cla_ragged_given(p);
     c->keeps = c->ragged || (!c->op->sums && p->score.q_lengths);
-    c->problem = (deal_problem){.host = &c->group->host,
-                                .size = {p->q.shape[0], p->q.shape[1], p->q.shape[2], cla_kv_count(&p->kv)},
-                                .group = p->q.shape[1] / p->kv.k.shape[1],
-                                .rows = p->score.block_mask.rank ? CLATTN_BLOCK_ROWS : DEAL_ROWS,
-                                .can = what_can(c),
-                                .work = work_of,
-                                .user = c};
+    c->problem =
+        (partition_problem){.host = &c->group->host,
+                            .size = {p->q.shape[0], p->q.shape[1], p->q.shape[2], cla_kv_count(&p->kv)},
+                            .group = p->q.shape[1] / p->kv.k.shape[1],
+                            .rows = p->score.block_mask.rank ? CLATTN_BLOCK_ROWS : PARTITION_ROWS,
+                            .can = what_can(c),
+                            .work = work_of,
+                            .user = c};
     if (c->ragged) c->problem.size[BOX_KEYS] = c->whole.problem.n_kv;
-    const box all = cla_deal_whole(&c->problem);
+    const box all = cla_partition_whole(&c->problem);
     c->work = work_of(c, &all);
     c->kind = (int)p->kv.k.type + (c->whole.problem.n_q <= FEW_ROWS ? 0 : CLATTN_TYPE_COUNT) +
               (c->op->sums ? 2 * CLATTN_TYPE_COUNT : 0);
@@ -127,8 +128,9 @@ static void describe(group_call *c) {
 
 clattn_status cla_group_begin(group_call *c, bool planning) {
     clattn_group *g = c->group;
-    if ((unsigned)c->deal >= CLATTN_DEAL_COUNT)
-        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "deal: %d is none of CLATTN_DEAL_*", (int)c->deal);
+    if ((unsigned)c->partition >= CLATTN_PARTITION_COUNT)
+        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "partition: %d is none of CLATTN_PARTITION_*",
+                              (int)c->partition);
     if (c->op->sums ? c->host.workspace : c->host.forward.workspace)
         return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "workspace: a group has its own: leave it NULL");
     double sum = 0.0;

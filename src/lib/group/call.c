@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/host.h"
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "group/piece.h"
 
 #define FIRST_PART 0.125 // share of a call's work that is split evenly if rates are unknown
@@ -67,7 +67,7 @@ static piece *new_piece(group_call *c, const box *b, int member) {
 // The axes along which a piece may be cut. Partial results of the same rows can be merged, so they
 // are cut only along keys.
 static unsigned cuts_of(const group_call *c, const piece *p) {
-    return p->partial && !c->op->sums ? c->problem.can & DEAL_CAN_KEYS : c->problem.can;
+    return p->partial && !c->op->sums ? c->problem.can & PARTITION_CAN_KEYS : c->problem.can;
 }
 
 // Assign a box to a member, cut into pieces that fit its memory and whose copies overlap. If the
@@ -88,11 +88,12 @@ static clattn_status place(group_call *c, const box *b, int member, uint64_t sof
     const bool overlaps = !m->context->capabilities.is_cpu && (double)p->bytes > OVERLAP_BYTES;
     if (!soft) soft = overlaps ? p->bytes / OVERLAP_PIECES + 1 : UINT64_MAX;
     const bool large = need > m->max_bytes || p->bytes > m->largest;
-    const unsigned all = cuts_of(c, p), can = large             ? all
-                                              : p->bytes > soft ? all & (DEAL_CAN_ITEMS | DEAL_CAN_GROUPS)
-                                                                : 0;
+    const unsigned all = cuts_of(c, p), can = large ? all
+                                              : p->bytes > soft
+                                                  ? all & (PARTITION_CAN_ITEMS | PARTITION_CAN_GROUPS)
+                                                  : 0;
     box half = *b, second;
-    if (can && cla_deal_halve(&c->problem, can, &half, &second)) {
+    if (can && cla_partition_halve(&c->problem, can, &half, &second)) {
         cla_piece_free(p);
         c->count--;
         TRY(place(c, &half, member, soft));
@@ -107,19 +108,19 @@ static clattn_status place(group_call *c, const box *b, int member, uint64_t sof
     return CLATTN_OK;
 }
 
-static clattn_status deal_units(group_call *c, int64_t first, int64_t last, const double *rates) {
+static clattn_status partition_units(group_call *c, int64_t first, int64_t last, const double *rates) {
     int64_t cuts[GROUP_MOST_MEMBERS + 1];
-    box boxes[DEAL_MOST_BOXES];
+    box boxes[PARTITION_MOST_BOXES];
     double one[GROUP_MOST_MEMBERS] = {0.0};
     int best = 0;
     for (int d = 0; d < c->group->count; d++)
         if (rates[d] > rates[best]) best = d;
     one[best] = 1.0;
-    if (!cla_deal_cut(&c->problem, &c->axis, first, last, c->axis.deal == CLATTN_DEAL_WHOLE ? one : rates,
-                      c->group->count, cuts))
-        return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to deal a call");
+    if (!cla_partition_cut(&c->problem, &c->axis, first, last,
+                           c->axis.partition == CLATTN_PARTITION_WHOLE ? one : rates, c->group->count, cuts))
+        return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to partition a call");
     for (int d = 0; d < c->group->count; d++) {
-        const int count = cla_deal_boxes(&c->problem, &c->axis, cuts[d], cuts[d + 1], boxes);
+        const int count = cla_partition_boxes(&c->problem, &c->axis, cuts[d], cuts[d + 1], boxes);
         for (int n = 0; n < count; n++) TRY(place(c, &boxes[n], d, 0));
     }
     return CLATTN_OK;
@@ -162,7 +163,7 @@ static clattn_status hand_over(group_call *c, piece **left, int count) {
     for (int n = 0; n < count; n++) {
         const unsigned can = cuts_of(c, left[n]);
         box boxes[2] = {left[n]->box};
-        const int parts = count < up && cla_deal_halve(&c->problem, can, &boxes[0], &boxes[1]) ? 2 : 1;
+        const int parts = count < up && cla_partition_halve(&c->problem, can, &boxes[0], &boxes[1]) ? 2 : 1;
         for (int i = 0; i < parts; i++) {
             const double work = cla_group_work(c, &boxes[i]);
             const int d = least_busy(c, rates, loads, work);
@@ -219,16 +220,17 @@ static clattn_status run_rounds(group_call *c) {
 }
 
 static clattn_status choose(group_call *c, double *rates, bool *known) {
-    static const char why[] = "deal: this call cannot be dealt by %s: %s";
+    static const char why[] = "partition: this call cannot be dealt by %s: %s";
     bool no_memory;
     *known = take_rates(c, rates);
     // A call that only appends rows runs on one device.
-    const clattn_deal wanted = c->empty ? CLATTN_DEAL_WHOLE : c->deal;
-    if (cla_deal_choose(&c->problem, wanted, rates, c->group->count, &c->axis, &c->busy, &no_memory))
+    const clattn_partition wanted = c->empty ? CLATTN_PARTITION_WHOLE : c->partition;
+    if (cla_partition_choose(&c->problem, wanted, rates, c->group->count, &c->axis, &c->busy, &no_memory))
         return CLATTN_OK;
-    if (no_memory) return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to deal");
+    if (no_memory)
+        return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to partition");
     const clattn_attention_params *p = &c->host.forward;
-    return cla_group_fail(c->group, CLATTN_UNSUPPORTED, why, clattn_deal_name(c->deal),
+    return cla_group_fail(c->group, CLATTN_UNSUPPORTED, why, clattn_partition_name(c->partition),
                           !c->problem.can          ? "dropout and mods count items, heads and rows of a call"
                           : c->ragged              ? "of a ragged batch heads are"
                           : cla_kv_appends(&p->kv) ? "with k_new heads are"
@@ -256,17 +258,17 @@ static clattn_status run_call(group_call *c) {
     int64_t first = 0;
     const int up = count_up(c->group);
     for (int d = 0; d < c->group->count; d++) even[d] = is_up(&c->group->members[d]) ? 1.0 : 0.0;
-    if (!known && up > 1) first = cla_deal_first(&c->problem, &c->axis, FIRST_PART, up);
+    if (!known && up > 1) first = cla_partition_first(&c->problem, &c->axis, FIRST_PART, up);
     if (2 * first > c->axis.units) first = 0;
     const int64_t middle = first / 2 >= up ? first / 2 : 0;
     for (int64_t from = 0, to = middle ? middle : first; from < first; from = to, to = first) {
-        TRY(deal_units(c, from, to, even));
+        TRY(partition_units(c, from, to, even));
         TRY(run_rounds(c));
     }
     if (first) take_rates(c, rates);
-    TRY(deal_units(c, first, c->axis.units, rates));
+    TRY(partition_units(c, first, c->axis.units, rates));
     TRY(run_rounds(c));
-    if (c->axis.deal != CLATTN_DEAL_WHOLE) count_idle(c);
+    if (c->axis.partition != CLATTN_PARTITION_WHOLE) count_idle(c);
     TRY(c->op->join(c));
     cla_slice_unpack(c);
     c->op->store(c);
@@ -277,7 +279,7 @@ static clattn_status plan_call(group_call *c) {
     double rates[GROUP_MOST_MEMBERS];
     bool known = false;
     TRY(choose(c, rates, &known));
-    TRY(deal_units(c, 0, c->axis.units, rates));
+    TRY(partition_units(c, 0, c->axis.units, rates));
     for (int n = 0; n < c->count; n++) {
         clattn_group_share *s = &c->group->members[c->pieces[n]->member].share;
         s->share += c->pieces[n]->work / c->work;
@@ -289,15 +291,16 @@ static clattn_status plan_call(group_call *c) {
 
 static void report_on(const group_call *c, clattn_group_report *report, clattn_group_share *shares) {
     const clattn_group *g = c->group;
-    clattn_group_report r = {.deal = c->axis.deal, .handed = c->handed, .merged = c->merged, .busy = c->busy};
+    clattn_group_report r = {
+        .partition = c->axis.partition, .handed = c->handed, .merged = c->merged, .busy = c->busy};
     for (int d = 0; d < g->count; d++) {
         r.pieces += g->members[d].share.pieces;
         if (shares) shares[d] = g->members[d].share, shares[d].status = g->members[d].status;
     }
     snprintf(r.why, sizeof r.why,
              "%s dealt to %d of %d devices: %d pieces, predicted to keep them %.0f %% busy",
-             c->axis.deal == CLATTN_DEAL_WHOLE ? "not" : clattn_deal_name(c->axis.deal), count_up(g),
-             g->count, r.pieces, 100.0 * c->busy);
+             c->axis.partition == CLATTN_PARTITION_WHOLE ? "not" : clattn_partition_name(c->axis.partition),
+             count_up(g), g->count, r.pieces, 100.0 * c->busy);
     if (report) *report = r;
 }
 
@@ -323,7 +326,7 @@ static clattn_status work(group_call *c, bool planning, clattn_group_report *rep
 
 static clattn_status enter(clattn_group *g, group_call *c, bool planning, clattn_group_report *report,
                            clattn_group_share *shares) {
-    if (report) *report = (clattn_group_report){.deal = CLATTN_DEAL_WHOLE};
+    if (report) *report = (clattn_group_report){.partition = CLATTN_PARTITION_WHOLE};
     if (!g) return CLATTN_INVALID_ARGUMENT;
     if (!c->op) return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "params: is NULL");
     c->group = g;
@@ -337,7 +340,7 @@ static group_call call_of(const clattn_group_attention_params *p) {
     if (!p) return (group_call){.op = NULL};
     return (group_call){.op = &cla_group_forward,
                         .host = {.forward = p->attention},
-                        .deal = p->deal,
+                        .partition = p->partition,
                         .shares = p->shares,
                         .progress = p->attention.progress};
 }
@@ -346,7 +349,7 @@ static group_call backward_of(const clattn_group_attention_backward_params *p) {
     if (!p) return (group_call){.op = NULL};
     return (group_call){.op = &cla_group_backward,
                         .host = p->backward,
-                        .deal = p->deal,
+                        .partition = p->partition,
                         .shares = p->shares,
                         .progress = p->backward.progress};
 }

@@ -64,7 +64,7 @@ void clattn_group_destroy(clattn_group *g) {
     cla_host_release(&host, g);
 }
 
-const char *clattn_deal_name(clattn_deal deal) {
+const char *clattn_partition_name(clattn_partition partition) {
     static const char *const names[] = {"auto", "heads", "rows", "keys", "whole"};
-    return (unsigned)deal < CLATTN_DEAL_COUNT ? names[deal] : "(unknown)";
+    return (unsigned)partition < CLATTN_PARTITION_COUNT ? names[partition] : "(unknown)";
 }

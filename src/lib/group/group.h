@@ -7,7 +7,7 @@
 #ifndef CLATTN_GROUP_GROUP_H
 #define CLATTN_GROUP_GROUP_H
 #include "device/context.h"
-#include "group/deal.h"
+#include "group/partition.h"
 #include "group/op.h"
 
 #define GROUP_MOST_MEMBERS 64
@@ -65,12 +65,12 @@ typedef struct group_call {
     clattn_group *group;
     const group_op *op;
     group_params host; // a copy in which absent views are cleared; buffers are host memory
-    clattn_deal deal;
+    clattn_partition partition;
     const double *shares;
     const clattn_progress *progress;
     call whole; // the whole call, checked and planned by one member
-    deal_problem problem;
-    deal_axis axis;
+    partition_problem problem;
+    partition_axis axis;
     double busy, work;
     bool empty;   // no query row sees a key: one device runs the call
     bool nothing; // there is nothing to compute or append

@@ -3,8 +3,8 @@
 // the piece's first row or key.
 #include <string.h>
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "base/host.h"
 #include "group/piece.h"
 
@@ -37,7 +37,7 @@ static range range_of(const group_call *c, const box *b, char letter) {
     static const char letters[] = "bhijg.JI";
     static const int axes[] = {BOX_ITEMS, BOX_HEADS, BOX_ROWS, BOX_KEYS, BOX_HEADS, -1, BOX_KEYS, BOX_ROWS};
     const int axis = axes[strchr(letters, letter) - letters];
-    if (axis < 0 || cla_deal_is_whole(&c->problem, b, axis)) return (range){0, -1};
+    if (axis < 0 || cla_partition_is_whole(&c->problem, b, axis)) return (range){0, -1};
     const int64_t at = b->at[axis], size = b->size[axis];
     const int64_t unit = letter == 'g'   ? c->problem.group
                          : letter == 'I' ? CLATTN_BLOCK_ROWS
@@ -141,7 +141,7 @@ static void add_part(piece *p, group_part *x) {
 static bool is_shared(const group_call *c, const box *b, const view_rule *rule, const clattn_tensor *t) {
     static const char *const letters[BOX_AXES] = {"b", "hg", "iI", "jJ"};
     for (int axis = 0; axis < BOX_AXES; axis++) {
-        bool has = cla_deal_is_whole(&c->problem, b, axis);
+        bool has = cla_partition_is_whole(&c->problem, b, axis);
         for (int a = 0; a < t->rank && !has; a++) {
             const char letter = cla_view_axis(rule, t, a);
             has = letter != '.' && strchr(letters[axis], letter) && t->shape[a] > 1;
@@ -194,8 +194,8 @@ static bool take_arrays(const group_call *c, piece *p) {
 #include "tables/score.def"
     if (c->ragged) return true;
     if (p->params.forward.kv.past_lengths) p->params.forward.kv.past_lengths += first;
-    const bool all_rows = cla_deal_is_whole(&c->problem, b, BOX_ROWS),
-               all_keys = cla_deal_is_whole(&c->problem, b, BOX_KEYS);
+    const bool all_rows = cla_partition_is_whole(&c->problem, b, BOX_ROWS),
+               all_keys = cla_partition_is_whole(&c->problem, b, BOX_KEYS);
     if (all_rows && all_keys) return true;
     int32_t *words = p->arrays = cla_host_take_zeroed(p->host, (size_t)items * 3, sizeof *words);
     if (!words) return false;
@@ -220,12 +220,12 @@ static void begin_params(const group_call *c, piece *p) {
     p->params = c->host;
     f->workspace = p->params.workspace = NULL;
     f->progress = p->params.progress = NULL;
-    p->partial = !cla_deal_is_whole(&c->problem, b, BOX_KEYS);
+    p->partial = !cla_partition_is_whole(&c->problem, b, BOX_KEYS);
     if (p->partial && !c->op->sums && !f->lse.rank) // needed to merge
         f->lse = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, f->out.shape);
     // Only the piece with a row's first keys computes dsinks.
     if (b->at[BOX_KEYS] > 0) p->params.dsinks = (clattn_tensor){0};
-    const bool alone = !cla_deal_is_whole(&c->problem, b, BOX_ROWS) || p->partial;
+    const bool alone = !cla_partition_is_whole(&c->problem, b, BOX_ROWS) || p->partial;
     if (alone && !cla_kv_is_paged(&f->kv) && !f->rope.k_positions.rank)
         f->rope.k_positions = f->rope.positions; // the keys need the positions of the whole call
 }

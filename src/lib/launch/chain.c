@@ -73,7 +73,7 @@ cl_event *cla_chain_event(const chain *c, cl_event *event) {
     return c->wants_event || !c->in_order || c->progress ? event : NULL;
 }
 
-void cla_chain_took(chain *c, cl_event event) {
+void cla_chain_set_last_event(chain *c, cl_event event) {
     if (c->last) clReleaseEvent(c->last);
     c->last = event;
     c->started = true;
@@ -105,7 +105,7 @@ static clattn_status write_table(chain *c, pool_slot *slot) {
     c->started = true;
     if (!cla_chain_event(c, &unused)) return CLATTN_OK;
     code = clRetainEvent(slot->written);
-    if (code == CL_SUCCESS || !c->in_order) cla_chain_took(c, slot->written);
+    if (code == CL_SUCCESS || !c->in_order) cla_chain_set_last_event(c, slot->written);
     if (code == CL_SUCCESS) return CLATTN_OK;
     // The chain owns the event now, and passes it to the pool when it ends.
     if (!c->in_order) slot->written = NULL, slot->word_bytes = 0;
@@ -136,7 +136,7 @@ clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
     return CLATTN_OK;
 }
 
-void cla_chain_hear(chain *c, const clattn_progress *progress, double total) {
+void cla_chain_set_progress(chain *c, const clattn_progress *progress, double total) {
     if (!progress || !progress->fn) return;
     const double told = c->progress && c->done < c->total ? c->done / c->total : 0.0;
     c->progress = progress;
@@ -146,7 +146,7 @@ void cla_chain_hear(chain *c, const clattn_progress *progress, double total) {
 
 // Learn a rate only from a slice that follows one the host waited for: otherwise the queue may have
 // been busy.
-clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops) {
+clattn_status cla_chain_report_progress(chain *c, pace_rate *of, double flops) {
     if (!c->progress || flops == 0.0) return CLATTN_OK;
     const uint64_t start = c->waited_ns;
     const cl_int code = clWaitForEvents(1, &c->last);

@@ -4,7 +4,7 @@
 #ifndef CLATTN_LAUNCH_CHAIN_H
 #define CLATTN_LAUNCH_CHAIN_H
 #include "args/args.h"
-#include "device/pace.h"
+#include "device/launch_slicing.h"
 #include "device/pool.h"
 #include "program/program.h"
 
@@ -78,11 +78,11 @@ clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queu
                               const cl_event *wait_list);
 
 // To enqueue a command that is not a launch: write the tables, get the wait list, and get the place
-// for the event (NULL if none is needed). Enqueue, then pass the event to cla_chain_took.
+// for the event (NULL if none is needed). Enqueue, then pass the event to cla_chain_set_last_event.
 clattn_status cla_chain_write_tables(chain *c);
 void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list);
 cl_event *cla_chain_event(const chain *c, cl_event *event);
-void cla_chain_took(chain *c, cl_event event);
+void cla_chain_set_last_event(chain *c, cl_event event);
 
 // Borrow memory from the context's pool (pool.h) until the chain ends: a table with these words, or
 // scratch memory.
@@ -92,10 +92,10 @@ clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
 // From now on, wait for each launch that has `flops` and report progress, after which the caller
 // may cancel. `total` counts the operations still to come. If a call is planned again, its progress
 // continues from the share reported so far.
-void cla_chain_hear(chain *c, const clattn_progress *progress, double total);
+void cla_chain_set_progress(chain *c, const clattn_progress *progress, double total);
 // Report that the newest command did `flops` operations, if the caller wants progress. Launches
 // call this themselves.
-clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
+clattn_status cla_chain_report_progress(chain *c, pace_rate *of, double flops);
 
 // End a chain: return the borrowed memory, and pass the last event to the caller, or a marker's if
 // there is none. Returns `status`, or an error of its own. With ENTRY_PLAN_AGAIN the chain stays

@@ -94,7 +94,7 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     }
     cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return refuse(c, l, step, call, code);
-    cla_chain_took(c, event);
+    cla_chain_set_last_event(c, event);
     if (c->again) cla_unfit_worked(c->context, &l->program->spec);
     c->changed |= l->changes;
     if (l->changes) cla_unfit_fix();
@@ -186,7 +186,7 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
                 TRY(timed ? enqueue_timed(c, l, &part, rate, flops, before, start_ns)
                           : enqueue_part(c, l, &part, false));
                 before += flops;
-                TRY(cla_chain_tell(c, rate, flops));
+                TRY(cla_chain_report_progress(c, rate, flops));
             }
     return CLATTN_OK;
 }

@@ -13,7 +13,7 @@ clattn_recording *cla_recording_of(clattn_context *context, cl_command_queue que
 
 clattn_status cla_recording_take(clattn_recording *r, uint64_t bytes, const void *words, cl_mem *buffer) {
     pool_slot *slot;
-    TRY(cla_pool_apart(r->context, bytes, words, &slot));
+    TRY(cla_pool_allocate_unpooled(r->context, bytes, words, &slot));
     slot->next = r->slots;
     r->slots = slot;
     *buffer = slot->buffer;

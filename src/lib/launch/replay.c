@@ -86,7 +86,7 @@ static clattn_status replay(chain *c, const recorded *x) {
         cla_launch_kernel(c, x->kernel, x->offset, x->size, x->l.local, cla_chain_event(c, &event));
     if (code != CL_SUCCESS) return refuse(c, x, code);
     if (!c->started) cla_context_mark_run(c->context);
-    cla_chain_took(c, event);
+    cla_chain_set_last_event(c, event);
     return CLATTN_OK;
 }
 

@@ -15,10 +15,10 @@ typedef enum cascade_fold {
     CASCADE_ITEMS,
     // The same with heads and rows exchanged, for kernels that share a pass over the keys among the
     // heads of a group.
-    CASCADE_ITEMS_TURNED,
+    CASCADE_ITEMS_TRANSPOSED,
     // heads: heads of a group. rows: (batch, rows)
     CASCADE_HEADS,
-    CASCADE_HEADS_TURNED,
+    CASCADE_HEADS_TRANSPOSED,
     // one head. rows: (batch, heads, rows). Needs a single key/value head.
     CASCADE_ONE,
     CASCADE_FOLDS

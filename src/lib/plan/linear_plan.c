@@ -113,7 +113,7 @@ static void take_row(const plan_input *in, const linear_problem *p, const tuned_
                                         .type_bias = (int)p->type_bias,
                                         .scale_group = p->scale_group,
                                         .type_scale = p->type_scale,
-                                        .zeros = p->zeros}};
+                                        .zero_points = p->zero_points}};
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->id == row->id && cla_families[i]->shape)
             cla_families[i]->shape(in, p, row, choice);

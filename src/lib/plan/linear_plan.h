@@ -8,7 +8,7 @@ typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
     // Knobs of the scales of W; 0: W has none.
     int scale_group, type_scale;
-    bool zeros; // W has zero points
+    bool zero_points; // W has zero points
     int64_t rows, columns, reduction;
     // Head size if RoPE should be applied to the result's heads; 0: no RoPE.
     int rope_head;

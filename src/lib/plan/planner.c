@@ -3,7 +3,7 @@
 
 #include "base/host.h"
 #include "launch/entry.h"
-#include "probe/eights.h"
+#include "probe/int8_dot_gpu.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/subgroups.h"
@@ -91,7 +91,7 @@ static bool wants_wgmma(const plan_input *in) {
 
 static bool wants_terms(const plan_input *in) {
     for (int r = 0; r < in->own->count; r++)
-        if (in->own->rows[r].knobs.terms) return true;
+        if (in->own->rows[r].knobs.bf16_terms) return true;
     return false;
 }
 

@@ -11,8 +11,8 @@ typedef struct problem {
     clattn_type type_q, type_kv, type_out, type_bias, type_weights;
     // Type of v, as the knob TYPE_V. 0: the type of k.
     int type_v;
-    // As the knobs SCALE_GROUP, SCALE_GROUP_V, TYPE_SCALE and ZEROS.
-    int scale_group, scale_group_v, type_scale, zeros;
+    // As the knobs SCALE_GROUP, SCALE_GROUP_V, TYPE_SCALE and ZERO_POINTS.
+    int scale_group, scale_group_v, type_scale, zero_points;
     // Alignment in elements of every row of the tensor in its buffer: a power of two, at most 16.
     int align_q, align_k, align_v;
     bool past;      // the first keys are in a second pair of views

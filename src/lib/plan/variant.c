@@ -37,10 +37,10 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
                            .share = p->kv_heads ? within_int((int64_t)p->n_q * (p->heads / p->kv_heads)) : 0,
                            .band = p->band ? p->band : INT_MAX,
                            .tall = prefers_tall(in)};
-    const unsigned wants = cla_family_wants(p);
+    const unsigned wants = cla_problem_features(p);
     tuned_kernels kernels = {.has = {false}};
     for (int i = 0; i < cla_family_count; i++)
-        if (cla_families[i]->path == path && !cla_family_lacks(cla_families[i], p, wants))
+        if (cla_families[i]->path == path && !cla_family_missing_feature(cla_families[i], p, wants))
             kernels.has[cla_families[i]->id] = true;
     return cla_tuned_find(in->own, in->shipped, &kernels, &key, after);
 }
@@ -56,7 +56,7 @@ static bool is_faster(const plan_input *in, const problem *p, const variant *a, 
 // *row_unfit: the tuned row's kernel is among the rejected ones.
 static bool take_by_row(const plan_input *in, const problem *p, clattn_kernel path, const tuned_row *row,
                         variant *v, variant *resort, bool *row_unfit) {
-    const unsigned wants = cla_family_wants(p);
+    const unsigned wants = cla_problem_features(p);
     const char *refusal = "no kernel";
     const family *refused = NULL;
     variant next;
@@ -169,7 +169,8 @@ static void put_unfit(const plan_input *in, const problem *p, const variant *tak
         const family *f = cla_families[i];
         variant v = {.unfit = false};
         if (!was_tried(in, p, f->path, taken->family->path)) continue;
-        const char *no = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path, NULL), &v);
+        const char *no =
+            cla_family_try(f, in, p, cla_problem_features(p), find_row(in, p, f->path, NULL), &v);
         if (!v.unfit || used >= size) continue;
         const int put = snprintf(why + used, size - used, "%s: %s, ", f->name, no);
         used += put > 0 ? (size_t)put : 0;
@@ -200,7 +201,8 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
 static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f,
                            variant *v) {
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";
-    const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path, NULL), v);
+    const char *refusal =
+        cla_family_try(f, in, p, cla_problem_features(p), find_row(in, p, f->path, NULL), v);
     if (refusal) return refusal;
     if (f->path == CLATTN_KERNEL_DECODE && chosen->family->path != f->path && !prefers_decode(in, p))
         return "fits, but so many query rows, or weights, take the flash path";

@@ -5,7 +5,7 @@
 
 #include "base/cache.h"
 #include "base/host.h"
-#include "probe/eights.h"
+#include "probe/int8_dot_gpu.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "base/sha256.h"
@@ -195,7 +195,7 @@ static unsigned look_again(const clattn_context *context, probe_rate rates[PROBE
     run_set(context, doubtful | 1u << best, again, &answered);
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
         if (!(doubtful >> id & 1u)) continue;
-        rates[id] = cla_rates_second(&rates[id], &again[id], known.rate[best], again[best].gflops);
+        rates[id] = cla_probe_combine_rates(&rates[id], &again[id], known.rate[best], again[best].gflops);
         known.rate[id] = rates[id].gflops;
     }
     still = cla_rates_doubtful(device, &known, &best);

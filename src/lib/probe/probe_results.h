@@ -33,7 +33,7 @@ typedef enum probe_id {
     PROBE_DPAS_BF16,
     PROBE_WGMMA_F16,
     PROBE_WGMMA_BF16,
-    PROBE_DOT_I8_OWN, // products of eight bytes on GPUs, in integers and in float32: eights.h
+    PROBE_DOT_I8_OWN, // products of eight bytes on GPUs, in integers and in float32: int8_dot_gpu.h
     PROBE_EIGHTS,
     PROBE_AMX_I8, // matrix tiles of bytes
     PROBE_COUNT

@@ -65,7 +65,7 @@ static cl_kernel build(trial *t) {
     if (!cla_probe_options(t->context, t->probe, options)) return NULL;
     cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
     if (built) code = cla_binary_build(t->context, built, options);
-    if (built && code == CL_SUCCESS) code = cla_binary_unhide(t->context, options, &built);
+    if (built && code == CL_SUCCESS) code = cla_ptx_enable_wgmma(t->context, options, &built);
     if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
     t->answered = code == CL_BUILD_PROGRAM_FAILURE;
     if (built) clReleaseProgram(built); // the kernel retains the program
@@ -166,7 +166,7 @@ static void choose_rounds(trial *t) {
 // The result is the best time minus the best time of an empty launch. Other load only slows runs,
 // so the best times are the least disturbed. Probes that are compared run interleaved. Runs are
 // added while a probe's two best times differ.
-static void time_in_turns(trial trials[], int count) {
+static void time_interleaved(trial trials[], int count) {
     int turns = LEAST_TURNS, more = MORE_TURNS;
     for (int i = 0; i < count; i++)
         if (trials[i].probe->memory) turns = LEAST_TURNS_MEMORY;
@@ -231,7 +231,7 @@ void cla_probe_run_set(const clattn_context *c, const probe *const probes[], int
         if (p->memory && !memory) memory = t->out;
         if (t->right) choose_rounds(t);
     }
-    time_in_turns(trials, count);
+    time_interleaved(trials, count);
     for (int i = 0; i < count; i++) {
         rates[i] = rate_of(&trials[i], &answered[i]);
         close_trial(&trials[i]);

@@ -4,7 +4,7 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
-#include "probe/eights.h"
+#include "probe/int8_dot_gpu.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
@@ -260,7 +260,7 @@ static bool ask_worth(const clattn_capabilities *device, const probe_results *kn
     (void)device;
     return !(known->ran >> PROBE_FMA & 1u) || known->rate[PROBE_FMA] > 1.0f;
 }
-static knobs ask_knobs(const clattn_capabilities *device, int ask_ahead) {
+static knobs ask_knobs(const clattn_capabilities *device, int prefetch_level) {
     return (knobs){.type_q = CLATTN_TYPE_BF16,
                    .type_kv = CLATTN_TYPE_BF16,
                    .head_dim = PROBE_ASK_DIM,
@@ -268,16 +268,16 @@ static knobs ask_knobs(const clattn_capabilities *device, int ask_ahead) {
                    .lanes = fma_knobs(device).lanes,
                    .rows = PROBE_ASK_ROWS,
                    .dot_bf16 = dot_applies(device),
-                   .ask_ahead = ask_ahead};
+                   .prefetch_level = prefetch_level};
 }
 static knobs ask_nothing(const clattn_capabilities *device) {
-    return ask_knobs(device, ASK_NOTHING);
+    return ask_knobs(device, PREFETCH_NOTHING);
 }
 static knobs ask_first(const clattn_capabilities *device) {
-    return ask_knobs(device, ASK_FIRST_LEVEL);
+    return ask_knobs(device, PREFETCH_FIRST_LEVEL);
 }
 static knobs ask_second(const clattn_capabilities *device) {
-    return ask_knobs(device, ASK_SECOND_LEVEL);
+    return ask_knobs(device, PREFETCH_SECOND_LEVEL);
 }
 static void ask_fill(uint32_t in[PROBE_WORDS]) {
     for (int i = 0; i < PROBE_ASK_ROWS * PROBE_ASK_DIM / 2; i++) in[i] = bf16_pair((float)(i % 3), 1.0f);

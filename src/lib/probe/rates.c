@@ -54,7 +54,8 @@ static bool reaches(float a, float b) {
     return a * (1.0f + RATES_AGREE) >= b;
 }
 
-probe_rate cla_rates_second(const probe_rate *first, const probe_rate *again, float best, float best_again) {
+probe_rate cla_probe_combine_rates(const probe_rate *first, const probe_rate *again, float best,
+                                   float best_again) {
     probe_rate rate = again->gflops > first->gflops ? *again : *first;
     rate.sure = rate.settled =
         again->sure && reaches(again->gflops, first->gflops) && reaches(best_again, best);

@@ -42,5 +42,6 @@ unsigned cla_rates_doubtful(const clattn_capabilities *device, const probe_resul
 // Combine two measurements of one probe. Returns the faster one. It is sure only if `again` is sure
 // and as fast as `first`, and if the best other probe reached its earlier speed again (`best_again`
 // near `best`). Otherwise the machine was busy.
-probe_rate cla_rates_second(const probe_rate *first, const probe_rate *again, float best, float best_again);
+probe_rate cla_probe_combine_rates(const probe_rate *first, const probe_rate *again, float best,
+                                   float best_again);
 #endif

@@ -64,7 +64,7 @@ unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *
     return binary;
 }
 
-char *cla_binary_shown(const clattn_context *c, const unsigned char *binary, size_t bytes) {
+char *cla_ptx_patch_target(const clattn_context *c, const unsigned char *binary, size_t bytes) {
     char *text = cla_host_take_zeroed(&c->host, bytes + 2, 1);
     if (!text) return NULL;
     memcpy(text, binary, bytes);
@@ -82,11 +82,11 @@ char *cla_binary_shown(const clattn_context *c, const unsigned char *binary, siz
     return text;
 }
 
-cl_int cla_binary_unhide(const clattn_context *c, const char *options, cl_program *built) {
+cl_int cla_ptx_enable_wgmma(const clattn_context *c, const char *options, cl_program *built) {
     size_t bytes = 0;
     if (!strstr(options, HIDES)) return CL_SUCCESS;
     unsigned char *binary = cla_binary_of(c, *built, &bytes);
-    char *text = binary ? cla_binary_shown(c, binary, bytes) : NULL;
+    char *text = binary ? cla_ptx_patch_target(c, binary, bytes) : NULL;
     cla_host_release(&c->host, binary);
     if (!text) return CL_INVALID_BINARY;
     const size_t length = strlen(text);

@@ -16,7 +16,7 @@
 #include "base/host.h"
 #include "base/cache.h"
 #include "base/sha256.h"
-#include "device/defects.h"
+#include "device/driver_quirks.h"
 #include "program/unfit.h"
 
 // Intel's GPUs allocate buffers above their limit with CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL. Their
@@ -174,7 +174,7 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
         if (bytes[i] > 0) texts[count] = all[i], sizes[count++] = bytes[i];
     *built = clCreateProgramWithSource(c->opencl, count, texts, sizes, &code);
     if (*built) code = cla_binary_build(c, *built, options);
-    return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
+    return *built && code == CL_SUCCESS ? cla_ptx_enable_wgmma(c, options, built) : code;
 }
 
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,

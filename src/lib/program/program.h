@@ -5,7 +5,7 @@
 #include "device/context.h"
 #include "program/kernels.h"
 #include "program/knobs.h"
-#include "device/pace.h"
+#include "device/launch_slicing.h"
 
 struct program;
 

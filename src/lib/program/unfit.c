@@ -310,7 +310,7 @@ static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
 // The gradient kernels for q and for k and v share one plan for all types, so these knobs are
 // ignored.
 static bool has_plan(const unfit_mark *m, unfit_mark key) {
-    key.knobs.type_gradient = m->knobs.type_gradient, key.knobs.of_keys = m->knobs.of_keys;
+    key.knobs.type_gradient = m->knobs.type_gradient, key.knobs.gradient_of_kv = m->knobs.gradient_of_kv;
     return cla_unfit_same(m, &key);
 }
 

@@ -48,9 +48,9 @@ void case_group_open(const struct case_arrays *a, cl_command_queue queue, struct
     to->gradients = a->op == CASE_BACKWARD;
 }
 
-clattn_status case_group_run(clattn_group *group, struct case_group *host, clattn_deal deal,
+clattn_status case_group_run(clattn_group *group, struct case_group *host, clattn_partition partition,
                              const double *shares, clattn_group_report *report, clattn_group_share *done) {
-    host->params.deal = host->backward.deal = deal;
+    host->params.partition = host->backward.partition = partition;
     host->params.shares = host->backward.shares = shares;
     return host->gradients ? clattn_group_attention_backward(group, &host->backward, report, done)
                            : clattn_group_attention(group, &host->params, report, done);

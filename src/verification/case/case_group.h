@@ -4,7 +4,7 @@
 //
 //    case_bind(data, place, &arrays);
 //    case_group_open(&arrays, queue, &host);
-//    status = case_group_run(group, &host, deal, shares, &report, done);
+//    status = case_group_run(group, &host, partition, shares, &report, done);
 //    case_group_close(&host, queue, true);
 //    struct case_result got = case_collect(&arrays, queue, NULL);
 #ifndef CLATTN_VERIFICATION_CASE_CASE_GROUP_H
@@ -29,7 +29,7 @@ struct case_group {
 
 void case_group_open(const struct case_arrays *arrays, cl_command_queue queue, struct case_group *to);
 // Run the case's call with this partition.
-clattn_status case_group_run(clattn_group *group, struct case_group *host, clattn_deal deal,
+clattn_status case_group_run(clattn_group *group, struct case_group *host, clattn_partition partition,
                              const double *shares, clattn_group_report *report, clattn_group_share *done);
 // `keep`: copy host memory to the buffers.
 void case_group_close(struct case_group *host, cl_command_queue queue, bool keep);

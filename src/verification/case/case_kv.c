@@ -291,7 +291,7 @@ static struct guarded bind_rows(const struct case_data *data, struct place *plac
                                                   case_append_start(data, b) + r)
                                     : NULL;
         for (int64_t d = 0; d < size; d++) values[c * size + d] = is_new ? from[d] : (double)NAN;
-        reference_rotate(values + c * size, size, rotation); // the call transforms them
+        reference_hadamard(values + c * size, size, rotation); // the call transforms them
     }
     if (t->ragged) {
         double *packed = case_ragged_rows(data, true, values, t->kv_heads, n, size);
@@ -319,9 +319,9 @@ static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_
     for (int axis = 0; axis < 3; axis++) position[axis] = (double)(t->rope.position + j);
     for (int axis = 0; data->positions[1] && axis < (reference_has_sections(&t->rope) ? 3 : 1); axis++)
         position[axis] = data->positions[1][(axis * t->batch + b) * rows + j - case_places_past(data, b)];
-    reference_rotate(row, t->head_dim, t->k_rotation);
+    reference_hadamard(row, t->head_dim, t->k_rotation);
     reference_rope(&t->rope, row, t->head_dim, position);
-    reference_rotate(row, t->head_dim, t->k_rotation);
+    reference_hadamard(row, t->head_dim, t->k_rotation);
     for (int64_t d = 0; d < size; d++) row[d] = storage_round(t->kv_type, row[d]);
 }
 

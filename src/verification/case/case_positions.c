@@ -20,7 +20,7 @@ static bool is_shared(const struct test_case *t) {
 }
 
 // True if the call applies RoPE to keys.
-static bool turns_keys(const struct test_case *t) {
+static bool ropes_keys(const struct test_case *t) {
     return t->page_size == 0 || t->append;
 }
 static int64_t key_rows(const struct test_case *t) {
@@ -29,12 +29,12 @@ static int64_t key_rows(const struct test_case *t) {
 
 // True if the call receives separate positions of keys.
 static bool keys_have_own(const struct test_case *t) {
-    return turns_keys(t) && (t->n_q != key_rows(t) || t->seed % 2 == 1 || t->append || t->ragged);
+    return ropes_keys(t) && (t->n_q != key_rows(t) || t->seed % 2 == 1 || t->append || t->ragged);
 }
 
 // The number of positions of q (of = 0) or k (1). Keys in pages already have RoPE applied.
 static int64_t rows_of(const struct test_case *t, int of) {
-    return of && turns_keys(t) ? key_rows(t) : t->n_q;
+    return of && ropes_keys(t) ? key_rows(t) : t->n_q;
 }
 
 void case_positions_make(struct case_data *data) {

@@ -157,8 +157,8 @@ static bool take_turns(struct place *const places[2], const measure_settings *se
     return true;
 }
 
-bool measure_in_turns(struct place *const places[2], const measure_settings *settings, measure_call *call,
-                      void *const users[2], measure_pair *pair) {
+bool measure_interleaved(struct place *const places[2], const measure_settings *settings, measure_call *call,
+                         void *const users[2], measure_pair *pair) {
     samples *t = malloc(3 * sizeof *t); // for the two calls, and for their ratios
     *pair = (measure_pair){0};
     if (t == NULL) place_broken(places[0], "malloc", CL_OUT_OF_HOST_MEMORY);

@@ -49,7 +49,7 @@ typedef struct measure_pair {
 } measure_pair;
 // Time each call on the queue of its place; both may share a queue. False: a call failed, or a
 // device did (its place's error).
-bool measure_in_turns(struct place *const places[2], const measure_settings *settings, measure_call *call,
-                      void *const users[2], measure_pair *pair);
+bool measure_interleaved(struct place *const places[2], const measure_settings *settings, measure_call *call,
+                         void *const users[2], measure_pair *pair);
 
 #endif

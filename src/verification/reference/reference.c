@@ -13,7 +13,7 @@
 
 // The keys of the last head, with the Hadamard transform undone and RoPE applied, and room for a
 // row of q.
-struct turned_keys {
+struct roped_keys {
     int64_t head;
     double *k, *q;
 };
@@ -38,7 +38,7 @@ int64_t reference_kv_most(const struct reference *r, int64_t b) {
     return r->places.past_k ? past_length(&r->places, b) + r->places.rows : r->n_kv;
 }
 
-bool reference_was_turned(const struct reference *r, int64_t b, int64_t j) {
+bool reference_was_roped(const struct reference *r, int64_t b, int64_t j) {
     return (r->places.page_size > 0 && r->places.turned_pages) ||
            (r->places.past_k && j < past_length(&r->places, b));
 }
@@ -103,7 +103,7 @@ double reference_dot(const double *a, const double *b, int64_t n) {
 }
 
 // The position of a row of q (of = 0) or k (of = 1).
-struct turned_row {
+struct roped_row {
     int of;
     int64_t b, n, counted;
 };
@@ -120,13 +120,13 @@ static bool changes(const struct reference *r) {
 // A plain computation rounds q and RoPE'd rows once more, in the basis of the stored keys.
 static void round_stored(const struct reference *r, double *row) {
     if (r->plain == CLATTN_TYPE_F32) return;
-    reference_rotate(row, r->head_dim, r->rotation[0]);
+    reference_hadamard(row, r->head_dim, r->rotation[0]);
     for (int64_t d = 0; d < r->head_dim; d++) row[d] = storage_round(r->plain, row[d]);
-    reference_rotate(row, r->head_dim, r->rotation[0]);
+    reference_hadamard(row, r->head_dim, r->rotation[0]);
 }
 
 // Copy a row of q or k and apply RoPE at its position.
-static void turned(const struct reference *r, const double *row, const struct turned_row *at, double *copy) {
+static void turned(const struct reference *r, const double *row, const struct roped_row *at, double *copy) {
     const double *given = r->positions[at->of],
                  counted = has_rope(r) ? (double)(r->rope->position + at->counted) : 0;
     const int64_t rows = !at->of ? r->n_q : r->places.past_k ? r->places.rows : r->n_kv;
@@ -139,7 +139,7 @@ static void turned(const struct reference *r, const double *row, const struct tu
 }
 
 // The keys of one head with RoPE applied, computed once for consecutive rows that share the head.
-static const double *turned_keys(const struct reference *r, int64_t head, struct turned_keys *kept) {
+static const double *roped_keys(const struct reference *r, int64_t head, struct roped_keys *kept) {
     const int64_t b = head / r->kv_heads, h = head % r->kv_heads;
     if (!changes(r)) return NULL;
     for (int64_t j = 0; head != kept->head && j < r->n_kv; j++) {
@@ -147,9 +147,9 @@ static const double *turned_keys(const struct reference *r, int64_t head, struct
         double *to = kept->k + j * r->head_dim;
         if (k == NULL) continue;
         memcpy(to, k, (size_t)r->head_dim * sizeof *to);
-        reference_rotate(to, r->head_dim, r->rotation[0]);
-        if (has_rope(r) && !reference_was_turned(r, b, j))
-            turned(r, to, &(struct turned_row){1, b, reference_new_row(r, b, j), j}, to);
+        reference_hadamard(to, r->head_dim, r->rotation[0]);
+        if (has_rope(r) && !reference_was_roped(r, b, j))
+            turned(r, to, &(struct roped_row){1, b, reference_new_row(r, b, j), j}, to);
     }
     kept->head = head;
     return kept->k;
@@ -161,13 +161,13 @@ double reference_scale(const struct reference *r, int64_t h) {
     return r->score->scale != 0 ? (double)r->score->scale : 1.0 / sqrt((double)r->head_dim);
 }
 
-static void raw_scores(const struct reference *r, const struct reference_row *at, struct turned_keys *kept,
+static void raw_scores(const struct reference *r, const struct reference_row *at, struct roped_keys *kept,
                        double *s) {
     const int64_t head = at->b * r->kv_heads + at->h / (r->heads / r->kv_heads), d = r->head_dim;
     const double *q = values_at(r, r->q, ((at->b * r->heads + at->h) * r->n_q + at->i) * d);
-    const double *keys = turned_keys(r, head, kept);
+    const double *keys = roped_keys(r, head, kept);
     const double scale = reference_scale(r, at->h);
-    turned(r, q, &(struct turned_row){0, at->b, at->i, at->p}, kept->q);
+    turned(r, q, &(struct roped_row){0, at->b, at->i, at->p}, kept->q);
     for (int64_t j = 0; j < r->n_kv; j++) {
         const double *k = keys != NULL
                               ? keys + j * d
@@ -233,7 +233,7 @@ static void weigh_values(const struct reference *r, const struct reference_row *
     }
     // Round once, and again if the values' Hadamard transform is undone after rounding.
     for (int turn = 0; turn < (r->rotation[1] != 0 ? 2 : 1); turn++) {
-        if (turn) reference_rotate(out, r->head_dim_v, r->rotation[1]);
+        if (turn) reference_hadamard(out, r->head_dim_v, r->rotation[1]);
         for (int64_t d = 0; r->plain != CLATTN_TYPE_F32 && d < r->head_dim_v; d++)
             out[d] = storage_round(r->plain, out[d]);
     }
@@ -275,7 +275,7 @@ struct reference_row reference_row_of(const struct reference *r, int64_t number)
 
 void reference_attention(const struct reference *r, const struct reference_result *result) {
     const int64_t count = r->rows != NULL ? r->row_count : r->batch * r->heads * r->n_q;
-    struct turned_keys kept = {.head = -1, .q = reference_alloc(r->head_dim)};
+    struct roped_keys kept = {.head = -1, .q = reference_alloc(r->head_dim)};
     double *scores = reference_alloc(2 * r->n_kv), *p = scores + r->n_kv;
     kept.k = reference_alloc(changes(r) ? r->n_kv * r->head_dim : 0);
     for (int64_t n = 0; n < count; n++) {

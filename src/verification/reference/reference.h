@@ -56,9 +56,9 @@ struct reference_result {
 void reference_attention(const struct reference *problem, const struct reference_result *result);
 
 // reference_kv_row: the row of key j or of its value; NULL: the item has no such row.
-// reference_was_turned: true if RoPE was already applied to it.
+// reference_was_roped: true if RoPE was already applied to it.
 const double *reference_kv_row(const struct reference *problem, bool value, int64_t b, int64_t h, int64_t j);
-bool reference_was_turned(const struct reference *problem, int64_t b, int64_t j);
+bool reference_was_roped(const struct reference *problem, int64_t b, int64_t j);
 // The index in k of key j, which is no past key. reference_kv_most is the most keys of an item.
 int64_t reference_new_row(const struct reference *r, int64_t b, int64_t j);
 int64_t reference_kv_most(const struct reference *problem, int64_t b);
@@ -69,7 +69,7 @@ int64_t reference_shift(const struct reference *problem, int64_t b);
 // Apply RoPE in place to a row [head_dim] at this position, or with sections at these three.
 void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, const double position[3]);
 // Hadamard-transform a row in place, normalised, in blocks of this many columns; 0: no change.
-void reference_rotate(double *row, int64_t size, int64_t block);
+void reference_hadamard(double *row, int64_t size, int64_t block);
 bool reference_has_sections(const clattn_rope *rope);
 
 // y[rows, out] = x[rows, in] w^T + b; b may be NULL.

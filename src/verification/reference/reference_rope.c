@@ -89,7 +89,7 @@ void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, cons
     }
 }
 
-void reference_rotate(double *row, int64_t size, int64_t block) {
+void reference_hadamard(double *row, int64_t size, int64_t block) {
     const double scale = block > 0 ? 1 / sqrt((double)block) : 1;
     for (int64_t apart = 1; apart < block; apart *= 2)
         for (int64_t c = 0; c < size; c++) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/views.h"
 #include "attention/mods/mods.h"
 #include "base/host.h"
@@ -134,25 +134,25 @@ static uint64_t part_of(uint64_t *at, uint64_t count, size_t element) {
 static void find_results(backward_job *job) {
     const clattn_attention_backward_params *p = &job->params;
     const clattn_attention_params *f = &job->call.params;
-    const bool turns = job->call.turns, one_pass = job->variant.one_pass, ragged = job->call.problem.ragged,
-               dk = cla_tensor_given(&p->dk), dv = cla_tensor_given(&p->dv),
-               keys_packed = job->call.ragged.packed_keys;
+    const bool applies_rope = job->call.applies_rope, one_pass = job->variant.one_pass,
+               ragged = job->call.problem.ragged, dk = cla_tensor_given(&p->dk),
+               dv = cla_tensor_given(&p->dv), keys_packed = job->call.ragged.packed_keys;
     job->result[DQ] = (backward_result){.t = &p->dq,
                                         .like = &f->q,
                                         .packed = ragged,
-                                        .sums = one_pass || (turns && cla_tensor_given(&p->dq)),
+                                        .sums = one_pass || (applies_rope && cla_tensor_given(&p->dq)),
                                         .parts = job->variant.parts,
-                                        .turned = turns};
+                                        .applies_rope = applies_rope};
     job->result[DK] = (backward_result){.t = &p->dk,
                                         .like = &f->kv.k,
                                         .packed = keys_packed,
-                                        .sums = turns && dk,
+                                        .sums = applies_rope && dk,
                                         .parts = 1,
-                                        .turned = turns};
+                                        .applies_rope = applies_rope};
     job->result[DV] = (backward_result){.t = &p->dv,
                                         .like = &f->kv.v,
                                         .packed = keys_packed,
-                                        .sums = turns && dk && dv && p->dv.type != CLATTN_TYPE_F32,
+                                        .sums = applies_rope && dk && dv && p->dv.type != CLATTN_TYPE_F32,
                                         .parts = 1};
 }
 

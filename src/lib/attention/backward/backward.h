@@ -17,7 +17,7 @@ typedef struct backward_result {
     bool sums;
     uint64_t at; // byte offset of the sums in the workspace
     int parts;
-    bool turned; // the forward call applied RoPE to these rows
+    bool applies_rope; // the forward call applied RoPE to these rows
 } backward_result;
 
 typedef struct backward_job {

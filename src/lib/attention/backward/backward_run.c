@@ -2,8 +2,8 @@
 // and dv, the gradients of options, the conversion of float32 sums.
 #include "attention/backward/backward.h"
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "attention/call/table.h"
 #include "attention/kv/kv.h"
 #include "attention/rope/rope.h"
@@ -31,7 +31,7 @@ static program_spec spec_of(const backward_job *job, backward_step step) {
         .id = job->variant.family->id, .knobs = job->variant.knobs, .inserted = job->call.mods.inserted};
     if (step == STEP_DQ) spec.knobs.type_gradient = type_of(&job->result[DQ]);
     if (step == STEP_DKV) spec.knobs.type_gradient = cla_tensor_given(keys->t) ? type_of(keys) : 0;
-    if (step == STEP_DKV) spec.knobs.of_keys = !job->variant.one_pass;
+    if (step == STEP_DKV) spec.knobs.gradient_of_kv = !job->variant.one_pass;
     if (step == STEP_BIAS || step == STEP_MARKS) {
         // These are simple kernels without tiles.
         spec.id = step == STEP_BIAS ? KERNEL_BACKWARD_BIAS : KERNEL_BACKWARD_MARKS;
@@ -208,8 +208,8 @@ static clattn_status store_program(const backward_job *job, int n, knobs *k, pro
     const rope_rows rope = cla_rope_rows_of(&job->call, n == DQ);
     *k = (knobs){
         .type_gradient = (int)r->t->type, .ragged = r->packed, .lanes = cla_planner_lanes(job->call.context)};
-    if (r->turned) k->rope = rope.interleaved ? 2 : 1;
-    if (r->turned && rope.positions) k->positions = cla_rope_positions_knob(&job->call.params.rope);
+    if (r->applies_rope) k->rope = rope.interleaved ? 2 : 1;
+    if (r->applies_rope && rope.positions) k->positions = cla_rope_positions_knob(&job->call.params.rope);
     return cla_program_get(job->call.context, KERNEL_BACKWARD_STORE, k, p);
 }
 
@@ -220,9 +220,9 @@ static bool stores(const backward_result *r) {
 static clattn_status enqueue_store(const backward_job *job, int n, chain *steps) {
     const backward_result *r = &job->result[n];
     const call *c = &job->call;
-    const rope_rows rope = r->turned ? cla_rope_rows_of(c, n == DQ) : (rope_rows){0};
+    const rope_rows rope = r->applies_rope ? cla_rope_rows_of(c, n == DQ) : (rope_rows){0};
     const int width = (int)r->like->shape[3], rows = n == DQ ? c->problem.n_q : c->problem.n_kv;
-    launch l = {.flops = r->parts * cla_rope_turn_flops(r->t), .cuts_first = true};
+    launch l = {.flops = r->parts * cla_rope_apply_flops(r->t), .cuts_first = true};
     const rope_source_args source = cla_rope_source(&c->params.rope, rope.positions);
     knobs k;
     const backward_store_args a = {.x = result_view(r),
@@ -238,7 +238,7 @@ static clattn_status enqueue_store(const backward_job *job, int n, chain *steps)
                                    .keys = n != DQ,
                                    .amplitude = rope.amplitude};
     TRY(store_program(job, n, &k, &l.program));
-    const int moved = r->turned ? width - rope.rotary_dim / 2 : (width + k.lanes - 1) / k.lanes;
+    const int moved = r->applies_rope ? width - rope.rotary_dim / 2 : (width + k.lanes - 1) / k.lanes;
     const size_t items[3] = {(size_t)rows * (size_t)moved, (size_t)r->like->shape[1],
                              (size_t)c->problem.batch};
     cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
@@ -302,7 +302,7 @@ clattn_status cla_backward_prepare(backward_job *job) {
     program *made = NULL;
     knobs k;
     TRY(cla_sinks_prepare(&job->call));
-    if (job->call.turns) TRY(cla_rope_prepare(&job->call));
+    if (job->call.applies_rope) TRY(cla_rope_prepare(&job->call));
     TRY(cla_program_get(job->call.context, KERNEL_BACKWARD_ROWS, &rows, &made));
     for (backward_step step = STEP_DQ; step < STEPS; step++) {
         const program_spec spec = spec_of(job, step);
@@ -324,11 +324,11 @@ clattn_status cla_backward_run(backward_job *job, chain *steps) {
     TRY(cla_backward_prepare(job)); // compile errors must precede the first command
     TRY(cla_workspace_take(steps, p->workspace, job->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
-    if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    if (c->applies_rope) TRY(cla_rope_frequencies(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
     TRY(cla_sinks_enqueue(c, steps, c->with_sinks, &c->table));
-    cla_chain_hear(steps, p->progress, cla_backward_flops(job));
-    if (c->turns) TRY(cla_rope_enqueue(c, steps));
+    cla_chain_set_progress(steps, p->progress, cla_backward_flops(job));
+    if (c->applies_rope) TRY(cla_rope_enqueue(c, steps));
     TRY(enqueue_rows(job, steps));
     for (backward_step step = STEP_DQ; step < STEPS; step++)
         if (wants(job, step)) TRY(enqueue_step(job, step, steps));

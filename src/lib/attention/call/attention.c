@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/table.h"
 #include "attention/call/views.h"
 #include "attention/kv/kv.h"
@@ -59,8 +59,8 @@ static clattn_status prepare(void *job) {
 clattn_status cla_attention_prepare_call(call *c) {
     TRY(cla_kv_append_prepare(c));
     TRY(cla_sinks_prepare(c));
-    if (c->turns) TRY(cla_rope_prepare(c));
-    TRY(cla_rope_back_prepare(c));
+    if (c->applies_rope) TRY(cla_rope_prepare(c));
+    TRY(cla_hadamard_undo_on_out_prepare(c));
     TRY(cla_mixed_prepare(c));
     if (c->cascade.on) return cla_cascade_prepare(c);
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
@@ -68,7 +68,8 @@ clattn_status cla_attention_prepare_call(call *c) {
 
 double cla_attention_flops(const call *c) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
-    return cla_kv_append_flops(c) + (c->turns ? cla_rope_flops(c) : 0.0) + cla_rope_back_flops(c) +
+    return cla_kv_append_flops(c) + (c->applies_rope ? cla_rope_flops(c) : 0.0) +
+           cla_hadamard_undo_on_out_flops(c) +
            (c->cascade.on ? cla_cascade_flops(c)
             : fused       ? cla_flash_flops(c)
                           : cla_unfused_flops(c));
@@ -81,8 +82,8 @@ static clattn_status append_alone(call *c, chain *steps) {
         return CLATTN_OK;
     TRY(cla_kv_append_prepare(c));
     TRY(cla_kv_append_table(c, steps));
-    if (c->turns) TRY(cla_rope_frequencies(c, steps));
-    cla_chain_hear(steps, c->params.progress, cla_kv_append_flops(c));
+    if (c->applies_rope) TRY(cla_rope_frequencies(c, steps));
+    cla_chain_set_progress(steps, c->params.progress, cla_kv_append_flops(c));
     return cla_kv_append_enqueue(c, steps);
 }
 
@@ -103,14 +104,14 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     call few;
     if (c->few_rows) TRY(cla_mixed_begin(c, &few, steps));
     if (c->cascade.on) TRY(cla_cascade_begin(c, &few, steps));
-    if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    if (c->applies_rope) TRY(cla_rope_frequencies(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
     TRY(cla_sinks_enqueue(c, steps, c->with_sinks, &c->table));
-    cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
+    cla_chain_set_progress(steps, c->params.progress, cla_attention_flops(c));
     TRY(cla_kv_append_enqueue(c, steps));
-    if (c->turns) TRY(cla_rope_enqueue(c, steps));
+    if (c->applies_rope) TRY(cla_rope_enqueue(c, steps));
     TRY(enqueue_kernels(c, &few, steps));
-    return cla_rope_back_enqueue(c, steps);
+    return cla_hadamard_undo_on_out(c, steps);
 }
 
 static clattn_status run(void *job, chain *steps) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/views.h"
 #include "attention/kv/kv.h"
 #include "attention/mods/mods.h"
@@ -221,10 +221,10 @@ static void fill_args(call *c) {
 static void lay_out_workspace(call *c) {
     const problem *m = &c->problem;
     uint64_t at = 0;
-    if (c->turns) {
-        c->q_turned = at;
+    if (c->applies_rope) {
+        c->q_roped = at;
         at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.q), clattn_type_size(m->type_q));
-        c->k_turned = at;
+        c->k_roped = at;
         if (!c->keeps_keys)
             at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k),
                                    clattn_type_size(m->type_kv));
@@ -236,8 +236,8 @@ static void lay_out_workspace(call *c) {
     if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
 }
 
-void cla_call_leave_rope(call *c) {
-    c->turns = false;
+void cla_call_skip_rope(call *c) {
+    c->applies_rope = false;
     lay_out_workspace(c);
 }
 
@@ -273,8 +273,8 @@ clattn_status cla_call_fill_alignments(call *c) {
     problem *m = &c->problem;
     m->align_q = m->align_k = m->align_v = 1;
     if (!cla_planner_asks_alignment(c->context)) return CLATTN_OK;
-    TRY(cla_call_alignment(c, "q", &p->q, c->turns, &m->align_q));
-    TRY(cla_call_alignment(c, "k", &p->kv.k, c->turns && !c->keeps_keys, &m->align_k));
+    TRY(cla_call_alignment(c, "q", &p->q, c->applies_rope, &m->align_q));
+    TRY(cla_call_alignment(c, "k", &p->kv.k, c->applies_rope && !c->keeps_keys, &m->align_k));
     TRY(cla_call_alignment(c, "v", &p->kv.v, false, &m->align_v));
     if (!m->past) return CLATTN_OK;
     int past_k, past_v;
@@ -287,8 +287,8 @@ clattn_status cla_call_fill_alignments(call *c) {
 
 static clattn_status plan(call *c, unsigned how) {
     const clattn_kv *kv = &c->params.kv;
-    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE || kv->k_rotation;
-    c->keeps_keys = (how & CALL_KEYS_TURNED) || c->problem.paged || cla_kv_appends(kv) || kv->k_rotation;
+    c->applies_rope = c->params.rope.layout != CLATTN_ROPE_NONE || kv->k_rotation;
+    c->keeps_keys = (how & CALL_KEYS_ROPED) || c->problem.paged || cla_kv_appends(kv) || kv->k_rotation;
     if (how & CALL_UNPLANNED) {
         lay_out_workspace(c);
         return CLATTN_OK;
@@ -308,13 +308,14 @@ static clattn_status plan(call *c, unsigned how) {
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, unsigned how, call *c) {
-    const bool planning = purpose != ENTRY_ENQUEUE, parts = how & CALL_PARTS, turned = how & CALL_KEYS_TURNED;
+    const bool planning = purpose != ENTRY_ENQUEUE, parts = how & CALL_PARTS,
+               keys_roped = how & CALL_KEYS_ROPED;
     cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
     cla_given_attention(&(given_views){context, planning, parts, how & CALL_SIZES}, &c->params);
     const clattn_attention_params *p = &c->params;
-    TRY(cla_kv_check_unbuilt(context, p, turned));
+    TRY(cla_kv_check_unsupported(context, p, keys_roped));
     TRY(cla_score_check(context, &p->score));
     TRY(check_enums(context, p));
     TRY(cla_ragged_check_given(context, p));

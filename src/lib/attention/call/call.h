@@ -50,10 +50,10 @@ typedef struct call {
     cl_mem append_table;
     bool appended; // the caller has already stored the new rows, with RoPE applied
     cl_mem workspace;
-    uint64_t q_turned, k_turned; // byte offsets of the RoPE'd copies in the workspace
-    uint64_t variant_workspace;  // byte offset of the kernel's own scratch in the workspace
-    uint64_t workspace_bytes;    // size of the workspace
-    bool turns;                  // this call writes RoPE'd or transformed copies
+    uint64_t q_roped, k_roped;  // byte offsets of the RoPE'd copies in the workspace
+    uint64_t variant_workspace; // byte offset of the kernel's own scratch in the workspace
+    uint64_t workspace_bytes;   // size of the workspace
+    bool applies_rope;          // this call writes RoPE'd or transformed copies
     // k is read in place, without a RoPE'd copy. True for paged and Hadamard-transformed keys,
     // which are stored with RoPE applied, and for appended keys, which get RoPE as they are
     // appended.
@@ -72,7 +72,7 @@ typedef struct call {
 // workspace that a layer allocates later.
 #define CALL_PARTS 1
 // The caller applies RoPE to the keys; only q gets RoPE here.
-#define CALL_KEYS_TURNED 2
+#define CALL_KEYS_ROPED 2
 // Only the axes of the key tensors matter; their buffers are ignored.
 #define CALL_SIZES 4
 // Choose no kernel and compile no expressions: the caller brings its own kernel.
@@ -95,5 +95,5 @@ clattn_status cla_call_fill_alignments(call *c);
 
 // Skip RoPE in this call because the projections apply it. Drops the RoPE'd copies from the
 // workspace.
-void cla_call_leave_rope(call *c);
+void cla_call_skip_rope(call *c);
 #endif

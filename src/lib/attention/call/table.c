@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "base/host.h"
 #include "launch/recording.h"
 
@@ -15,9 +15,9 @@ static size_t item_words(const call *c) {
     return c->ragged.given ? ARGS_SEQUENCE_WORDS : ARGS_ITEM_WORDS;
 }
 
-call_words cla_call_words(const call *c) {
+call_table_layout cla_call_table_layout(const call *c) {
     const size_t batch = (size_t)c->problem.batch, heads = (size_t)c->problem.heads;
-    call_words w = {.before_heads = (c->args.flags & ARGS_BATCH_ROWS) ? item_words(c) * batch : 0};
+    call_table_layout w = {.before_heads = (c->args.flags & ARGS_BATCH_ROWS) ? item_words(c) * batch : 0};
     w.before_past = w.before_heads + ((c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * heads : 0);
     w.all = w.before_past + (c->params.kv.past_lengths ? batch : 0);
     return w;
@@ -38,7 +38,7 @@ static void fill_sequences(const call *c, int32_t *words) {
 
 static void fill_past(const call *c, int32_t *words) {
     for (int b = 0; c->params.kv.past_lengths && b < c->problem.batch; b++)
-        words[cla_call_words(c).before_past + (size_t)b] = c->params.kv.past_lengths[b];
+        words[cla_call_table_layout(c).before_past + (size_t)b] = c->params.kv.past_lengths[b];
 }
 
 static int within(int x, int most) {
@@ -46,7 +46,7 @@ static int within(int x, int most) {
 }
 
 // Fill the words described in args.h, for `rows` query rows from `first` on.
-static void fill_table(const call *c, int32_t *words, const call_words *of, int first, int rows) {
+static void fill_table(const call *c, int32_t *words, const call_table_layout *of, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     const bool has_rows = of->before_heads > 0, has_heads = of->before_past > of->before_heads;
@@ -68,7 +68,7 @@ static void fill_table(const call *c, int32_t *words, const call_words *of, int 
 }
 
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
-    const call_words w = cla_call_words(c);
+    const call_table_layout w = cla_call_table_layout(c);
     if (w.all == 0) return CLATTN_OK;
     int32_t *words = cla_host_take_zeroed(&c->context->host, w.all, sizeof *words);
     if (!words)
@@ -83,7 +83,7 @@ clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows
 static clattn_status borrow_ordered(call *c, chain *steps) {
     if (!c->ragged.on_device || !c->table || c->ragged.limits) return CLATTN_OK;
     c->ragged.limits = c->table;
-    return cla_chain_scratch(steps, cla_call_words(c).all * sizeof(int32_t), &c->table);
+    return cla_chain_scratch(steps, cla_call_table_layout(c).all * sizeof(int32_t), &c->table);
 }
 
 static bool has_sinks(const call *c) {
@@ -92,7 +92,7 @@ static bool has_sinks(const call *c) {
 
 clattn_status cla_sinks_borrow(const call *c, chain *steps, cl_mem *to) {
     if (!has_sinks(c) || !c->table || *to) return CLATTN_OK;
-    return cla_chain_scratch(steps, cla_call_words(c).all * sizeof(int32_t), to);
+    return cla_chain_scratch(steps, cla_call_table_layout(c).all * sizeof(int32_t), to);
 }
 
 clattn_status cla_call_table(call *c, chain *steps) {
@@ -115,7 +115,7 @@ clattn_status cla_ragged_enqueue(call *c, chain *steps) {
     const clattn_attention_params *p = &c->params;
     const ragged_batch *r = &c->ragged;
     const clattn_tensor *q = &p->cu_seqlens_q_device, *array = keys_array(c), *kv = array ? array : q;
-    const call_words words = cla_call_words(c);
+    const call_table_layout words = cla_call_table_layout(c);
     const knobs k = {.ragged = 1};
     const ragged_args a = {.q_offset = q->offset,
                            .q_stride = q->stride[0],
@@ -162,7 +162,7 @@ clattn_status cla_sinks_prepare(const call *c) {
 
 clattn_status cla_sinks_enqueue(const call *c, chain *steps, cl_mem to, cl_mem *table) {
     const clattn_tensor *t = &c->params.score.sinks_device;
-    const call_words words = cla_call_words(c);
+    const call_table_layout words = cla_call_table_layout(c);
     const sinks_args a = {.offset = t->offset,
                           .stride = t->stride[0],
                           .words = (int)words.all,

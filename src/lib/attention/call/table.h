@@ -8,10 +8,10 @@
 
 // Word index at which the heads begin, at which the past lengths begin, and the size of the table
 // in words.
-typedef struct call_words {
+typedef struct call_table_layout {
     size_t before_heads, before_past, all;
-} call_words;
-call_words cla_call_words(const call *c);
+} call_table_layout;
+call_table_layout cla_call_table_layout(const call *c);
 
 // Allocate and fill the call's table, and the memory for the kernels that complete it. Does nothing
 // if it exists. Valid until the chain ends.

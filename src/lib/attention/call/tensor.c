@@ -38,7 +38,7 @@ bool cla_tensor_given(const clattn_tensor *t) {
 
 void cla_tensor_drop_absent(clattn_tensor *const views[], int count) {
     for (int i = 0; i < count; i++)
-        if (!views[i]->buffer && !cla_pointer_is_left(views[i])) views[i]->rank = 0;
+        if (!views[i]->buffer && !cla_tensor_has_raw_pointer(views[i])) views[i]->rank = 0;
 }
 
 bool cla_tensor_is_empty(const clattn_tensor *t) {
@@ -206,7 +206,7 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: elements of an output must not overlap: its strides step on each other",
                                 rule->name);
-    if (cla_pointer_is_left(t)) return cla_pointer_refuse(c, t, rule->name);
+    if (cla_tensor_has_raw_pointer(t)) return cla_pointer_refuse(c, t, rule->name);
     if (t->buffer || rule->planning) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
 }

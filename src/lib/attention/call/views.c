@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/tensor.h"
 #include "device/pointer.h"
 #include "program/unfit.h"

@@ -22,14 +22,14 @@ static knobs knobs_of(const append *a) {
                .type_kv = (int)side->cache->type,
                .scale_group = group,
                .type_scale = group ? (int)side->scale->type : 0,
-               .zeros = side->zero ? 1 : 0,
+               .zero_points = side->zero ? 1 : 0,
                .ragged = a->packed,
                .paged = a->pages != NULL,
                .past = a->behind_past,
-               .rotated = (a->k.rows && a->rotation[0]) || (a->v.rows && a->rotation[1])};
+               .hadamard = (a->k.rows && a->rotation[0]) || (a->v.rows && a->rotation[1])};
     if (!a->rope || !a->k.rows) return k;
     k.rope = a->rope->layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1;
-    if (a->turned.positions) k.positions = cla_rope_positions_knob(a->rope);
+    if (a->roped.positions) k.positions = cla_rope_positions_knob(a->rope);
     return k;
 }
 
@@ -48,7 +48,7 @@ static bool alike(const append_side *k, const append_side *v) {
 static bool fits_beside(const append *a) {
     const bool rotates = a->rotation[0] || a->rotation[1];
     return !rotates ||
-           (a->k.rows->shape[3] <= ROTATED_MOST_COLUMNS && a->v.rows->shape[3] <= ROTATED_MOST_COLUMNS);
+           (a->k.rows->shape[3] <= HADAMARD_MOST_COLUMNS && a->v.rows->shape[3] <= HADAMARD_MOST_COLUMNS);
 }
 
 // Split into two launches if the caches differ in type or kind of scales, or if both rows do not
@@ -80,20 +80,20 @@ double cla_append_flops(const append *a) {
 static append_args args_of(const append *a) {
     const append_side *side = a->k.rows ? &a->k : &a->v;
     const int64_t *shape = side->rows->shape;
-    append_args args = {.position = a->turned.position,
+    append_args args = {.position = a->roped.position,
                         .batch = (int)shape[0],
                         .heads = (int)shape[1],
                         .n = (int)shape[2],
                         .capacity = a->capacity ? a->capacity : (int)side->cache->shape[2],
                         .sequences = a->sequences,
-                        .rotary_dim = a->turned.rotary_dim,
+                        .rotary_dim = a->roped.rotary_dim,
                         .flags = a->table ? ARGS_BATCH_ROWS : 0,
                         .start = a->start,
                         .circular = a->circular,
                         .first_side = a->k.rows ? 0 : 1,
-                        .amplitude = a->turned.amplitude,
+                        .amplitude = a->roped.amplitude,
                         .block = {a->rotation[0], a->rotation[1]},
-                        .scale = {cla_rotation_scale(a->rotation[0]), cla_rotation_scale(a->rotation[1])}};
+                        .scale = {cla_hadamard_scale(a->rotation[0]), cla_hadamard_scale(a->rotation[1])}};
     if (a->k.rows) {
         args.k_new = cla_tensor_view(a->k.rows), args.k = cla_tensor_view(a->k.cache);
         args.head_dim = (int)a->k.rows->shape[3];
@@ -121,13 +121,13 @@ static clattn_status enqueue_sides(chain *steps, const append *a) {
     if (cla_tensor_count(side->rows) == 0) return CLATTN_OK;
     TRY(get_program(steps->context, a, &k, &l.program));
     const rope_source_args source =
-        k.positions ? cla_rope_source(a->rope, a->turned.positions) : (rope_source_args){0};
+        k.positions ? cla_rope_source(a->rope, a->roped.positions) : (rope_source_args){0};
     add_buffer(&l, a->k.rows), add_buffer(&l, a->v.rows);
     add_buffer(&l, a->k.cache), add_buffer(&l, a->v.cache);
     if (side->scale) add_buffer(&l, a->k.scale), add_buffer(&l, a->v.scale);
     if (side->zero) add_buffer(&l, a->k.zero), add_buffer(&l, a->v.zero);
-    if (k.rope) cla_launch_buffer(&l, &a->turned.turns);
-    if (k.positions) add_buffer(&l, a->turned.positions);
+    if (k.rope) cla_launch_buffer(&l, &a->roped.frequencies);
+    if (k.positions) add_buffer(&l, a->roped.positions);
     cla_launch_buffer(&l, a->table ? a->table : &none);
     if (a->pages) cla_launch_buffer(&l, a->block_table), cla_launch_value(&l, a->pages, sizeof *a->pages);
     cla_launch_value(&l, &args, sizeof args);
@@ -249,7 +249,7 @@ static int64_t rows_of(const append *a) {
 // Check that RoPE positions are in the range for which float32 angles are accurate.
 static clattn_status check_position(const append_job *job, int64_t start, int64_t rows) {
     const clattn_rope *r = &job->params.rope;
-    if (!job->append.rope || job->append.turned.positions || rows == 0) return CLATTN_OK;
+    if (!job->append.rope || job->append.roped.positions || rows == 0) return CLATTN_OK;
     const bool far = r->position > ROPE_MAX_POSITION || r->position < -ROPE_MAX_POSITION;
     if (!far && r->position + start >= -ROPE_MAX_POSITION && r->position + start + rows <= ROPE_MAX_POSITION)
         return CLATTN_OK;
@@ -299,11 +299,11 @@ static clattn_status take_rope(append_job *job, bool planning) {
             job->context, CLATTN_INVALID_ARGUMENT,
             "rope.k_positions: are for attention: here rope.positions are those of k_new");
     a->rope = r;
-    a->turned = (rope_rows){.position = r->position,
-                            .rotary_dim = cla_rope_width(r, head_dim),
-                            .amplitude = (float)cla_rope_amplitude(r)};
+    a->roped = (rope_rows){.position = r->position,
+                           .rotary_dim = cla_rope_width(r, head_dim),
+                           .amplitude = (float)cla_rope_amplitude(r)};
     if (!cla_tensor_given(&r->positions)) return CLATTN_OK;
-    a->turned.positions = &r->positions;
+    a->roped.positions = &r->positions;
     return cla_rope_check_positions(job->context, r, &r->positions, "rope.positions", batch_of(a), rows_of(a),
                                     planning);
 }
@@ -315,8 +315,8 @@ static clattn_status take_rotation(append_job *job) {
         return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT, "%s: is given, and %s is absent",
                                 a->k.rows ? "v_rotation" : "k_rotation", a->k.rows ? "v_new" : "k_new");
     a->rotation[0] = p->k_rotation, a->rotation[1] = p->v_rotation;
-    if (a->k.rows) TRY(cla_rotation_check(job->context, "k_rotation", p->k_rotation, a->k.rows->shape[3]));
-    return a->v.rows ? cla_rotation_check(job->context, "v_rotation", p->v_rotation, a->v.rows->shape[3])
+    if (a->k.rows) TRY(cla_hadamard_check(job->context, "k_rotation", p->k_rotation, a->k.rows->shape[3]));
+    return a->v.rows ? cla_hadamard_check(job->context, "v_rotation", p->v_rotation, a->v.rows->shape[3])
                      : CLATTN_OK;
 }
 
@@ -385,8 +385,9 @@ static clattn_status run(void *from, chain *steps) {
         TRY(cla_chain_table(steps, job->words,
                             (size_t)rows->shape[0] * APPEND_ITEM_WORDS * sizeof *job->words, &job->table));
     if (a->rope)
-        TRY(cla_rope_make_frequencies(job->context, a->rope, (int)rows->shape[3], steps, &a->turned.turns));
-    cla_chain_hear(steps, job->params.progress, cla_append_flops(a));
+        TRY(cla_rope_make_frequencies(job->context, a->rope, (int)rows->shape[3], steps,
+                                      &a->roped.frequencies));
+    cla_chain_set_progress(steps, job->params.progress, cla_append_flops(a));
     return cla_append_enqueue(steps, a);
 }
 

@@ -12,7 +12,7 @@ typedef struct append_side {
 typedef struct append {
     append_side k, v;
     const clattn_rope *rope; // RoPE of the keys; NULL: none
-    rope_rows turned;        // its rows; `position` is that of row 0 of the cache
+    rope_rows roped;         // its rows; `position` is that of row 0 of the cache
     // APPEND_ITEM_WORDS words per batch item: start and row count. NULL: `start` and all rows.
     const cl_mem *table;
     int32_t start;

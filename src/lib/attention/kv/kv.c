@@ -5,21 +5,21 @@
 
 #include <string.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/table.h"
 
 // Reject options that the header defines but that are not implemented.
-clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p, bool turned) {
+clattn_status cla_kv_check_unsupported(clattn_context *c, const clattn_attention_params *p, bool keys_roped) {
     const clattn_kv *kv = &p->kv;
     const struct {
         bool set;
         const char *name;
     } options[] = {
         {TYPE_IS_QUANTISED(kv->k.type) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
-             !cla_kv_appends(kv) && !turned,
+             !cla_kv_appends(kv) && !keys_roped,
          "rope of i8 keys, float8 ones, those of 4 bits and of blocks"},
         {kv->k_rotation && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
-             !cla_kv_appends(kv) && !turned,
+             !cla_kv_appends(kv) && !keys_roped,
          "rope of rotated keys, which already have RoPE"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
@@ -88,7 +88,7 @@ void cla_kv_fill_groups(const clattn_kv *kv, problem *p) {
     p->scale_group = k && !of_k ? 1 : of_k;
     p->scale_group_v = v && !of_v ? 1 : of_v;
     p->type_scale = (int)(k ? kv->k_scale.type : kv->v_scale.type);
-    p->zeros = (cla_tensor_given(&kv->k_zero) ? 1 : 0) | (cla_tensor_given(&kv->v_zero) ? 2 : 0);
+    p->zero_points = (cla_tensor_given(&kv->k_zero) ? 1 : 0) | (cla_tensor_given(&kv->v_zero) ? 2 : 0);
 }
 
 // Check a view of the past. Its shape is that of `of`, the tensor of the newer rows, except for the
@@ -186,8 +186,8 @@ static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t
 
 // If v is a view of k, a Hadamard transform of k's whole rows transforms v too.
 static clattn_status check_rotation(clattn_context *c, const clattn_kv *kv) {
-    TRY(cla_rotation_check(c, "k_rotation", kv->k_rotation, cla_tensor_width(&kv->k)));
-    TRY(cla_rotation_check(c, "v_rotation", kv->v_rotation, cla_tensor_width(&kv->v)));
+    TRY(cla_hadamard_check(c, "k_rotation", kv->k_rotation, cla_tensor_width(&kv->k)));
+    TRY(cla_hadamard_check(c, "v_rotation", kv->v_rotation, cla_tensor_width(&kv->v)));
     if (kv->k_rotation == kv->v_rotation || !cla_kv_is_view(&kv->k, &kv->v)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "v_rotation: %d: v is a view of k, whose k_rotation is %d: both must be alike",
@@ -266,7 +266,7 @@ static void fill_places(call *c) {
     c->past = (past_args){.k = rows_of(&kv->past_k, c->problem.batch),
                           .v = rows_of(&kv->past_v, c->problem.batch),
                           .rows = (int)kv->past_k.shape[2],
-                          .word = kv->past_lengths ? (int)cla_call_words(c).before_past : -1};
+                          .word = kv->past_lengths ? (int)cla_call_table_layout(c).before_past : -1};
     if (CLATTN_TYPE_IS_SCALED(kv->k.type)) c->past_scales.k = rows_of(&kv->past_k_scale, c->problem.batch);
     if (CLATTN_TYPE_IS_SCALED(kv->v.type)) c->past_scales.v = rows_of(&kv->past_v_scale, c->problem.batch);
 }

@@ -4,7 +4,8 @@
 #define CLATTN_ATTENTION_KV_KV_H
 #include "attention/call/call.h"
 
-clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p, bool turned);
+clattn_status cla_kv_check_unsupported(clattn_context *context, const clattn_attention_params *p,
+                                       bool keys_roped);
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], int64_t items,
                            bool planning);
 
@@ -38,7 +39,7 @@ void cla_kv_fill_new(call *c);
 // For a caller that writes the new rows itself: the views of the caches that receive the rows, and
 // the rows' RoPE. For a ragged batch the views are packed, with the caches' strides, and the call's
 // table has each row's place. False: one view cannot hold the rows of all items.
-bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned);
+bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *roped);
 clattn_status cla_kv_append_prepare(const call *c);
 double cla_kv_append_flops(const call *c);
 clattn_status cla_kv_append_table(call *c, chain *steps);

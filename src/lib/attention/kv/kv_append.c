@@ -1,8 +1,8 @@
 // kv_append.c: append k_new and v_new of an attention call to its caches before the call reads
 // them. The new rows are the last of an item's keys, so kv_lengths determine their place. Behind a
 // past, row 0 of the cache is the first key after the past.
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "attention/kv/kv.h"
 #include "base/host.h"
 
@@ -72,7 +72,7 @@ clattn_status cla_kv_check_new(call *c, bool planning) {
         a->v = (append_side){0};
     }
     TRY(check_batch(c));
-    const int apart = c->ragged.on_device ? 0 : cla_call_items_apart(c);
+    const int apart = c->ragged.on_device ? 0 : cla_call_distinct_items(c);
     for (int b = 0; b < apart; b++) {
         const new_rows rows = rows_of(c, b);
         if (rows.start < 0)
@@ -104,28 +104,28 @@ void cla_kv_fill_new(call *c) {
         a->past.word = c->ragged.given ? c->past.word : c->problem.batch * APPEND_ITEM_WORDS;
     if (r->layout == CLATTN_ROPE_NONE) return;
     a->rope = r;
-    a->turned = cla_rope_rows_of(c, false);
-    a->turned.position = r->position; // a new row's place includes the past
+    a->roped = cla_rope_rows_of(c, false);
+    a->roped.position = r->position; // a new row's place includes the past
 }
 
-bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
+bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *roped) {
     const clattn_kv *kv = &c->params.kv;
     const clattn_score *s = &c->params.score;
     if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || kv->k_rotation ||
-        kv->v_rotation || c->append.turned.positions || c->empty || (s->q_lengths && !c->ragged.given))
+        kv->v_rotation || c->append.roped.positions || c->empty || (s->q_lengths && !c->ragged.given))
         return false;
-    const int apart = c->ragged.given ? 0 : cla_call_items_apart(c);
+    const int apart = c->ragged.given ? 0 : cla_call_distinct_items(c);
     const new_rows first = c->ragged.given ? (new_rows){0, c->ragged.total_q} : rows_of(c, 0);
     for (int b = 1; b < apart; b++)
         if (rows_of(c, b).start != first.start) return false;
     // With bottom-right alignment a sequence's queries have the positions of its new keys.
-    if (c->ragged.given && c->append.turned.rotary_dim > 0 && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT)
+    if (c->ragged.given && c->append.roped.rotary_dim > 0 && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT)
         return false;
-    *k = kv->k, *v = kv->v, *turned = c->append.turned;
+    *k = kv->k, *v = kv->v, *roped = c->append.roped;
     if (c->ragged.given) k->shape[0] = v->shape[0] = 1;
     k->offset += first.start * k->stride[2], v->offset += first.start * v->stride[2];
     k->shape[2] = v->shape[2] = first.count;
-    turned->position += first.start;
+    roped->position += first.start;
     return true;
 }
 
@@ -159,6 +159,6 @@ clattn_status cla_kv_append_table(call *c, chain *steps) {
 }
 
 clattn_status cla_kv_append_enqueue(call *c, chain *steps) {
-    c->append.turned.turns = c->frequencies;
+    c->append.roped.frequencies = c->frequencies;
     return is_to_do(c) ? cla_append_enqueue(steps, &c->append) : CLATTN_OK;
 }

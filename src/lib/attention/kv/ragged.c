@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "base/host.h"
 
 // Reject options that do not go with packed keys.
@@ -199,7 +199,7 @@ clattn_status cla_ragged_take_lengths(call *c, bool planning) {
     const ragged_batch *r = &c->ragged;
     if (!r->given || r->on_device) return CLATTN_OK;
     for (int b = 0; b < r->sequences; b++) {
-        const int rows = cla_ragged_rows(c, b), keys = cla_kv_most(c, b);
+        const int rows = cla_ragged_rows(c, b), keys = cla_kv_max_length(c, b);
         TRY(check_used(c, "q_lengths", b, rows, p->cu_seqlens_q[b + 1] - p->cu_seqlens_q[b]));
         if (s->kv_lengths) TRY(check_used(c, "kv_lengths", b, s->kv_lengths[b], keys));
         if (planning) continue;

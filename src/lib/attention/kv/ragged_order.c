@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "attention/call/call.h"
-#include "attention/call/seen.h"
+#include "attention/call/visible_keys.h"
 #include "base/host.h"
 #include "plan/families/family.h"
 

@@ -23,9 +23,9 @@ static clattn_status get_program(const shift_job *job, knobs *k, program **p) {
     *k = (knobs){.type_kv = (int)from->k.type,
                  .scale_group = group,
                  .type_scale = group ? (int)from->k_scale.type : 0,
-                 .zeros = cla_tensor_given(&from->k_zero) ? 1 : 0,
+                 .zero_points = cla_tensor_given(&from->k_zero) ? 1 : 0,
                  .rope = from->rope.layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1,
-                 .rotated = from->k_rotation != 0};
+                 .hadamard = from->k_rotation != 0};
     return cla_program_get_group(job->context, KERNEL_SHIFT, k, GROUP, p);
 }
 
@@ -46,7 +46,7 @@ static clattn_status check_tensors(const shift_job *job, bool planning) {
     if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX || s[2] > APPEND_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "k: B * Hkv must be below 2^31, and rows at most %d", APPEND_MOST_ROWS);
-    TRY(cla_rotation_check(c, "k_rotation", p->k_rotation, cla_tensor_width(&p->k)));
+    TRY(cla_hadamard_check(c, "k_rotation", p->k_rotation, cla_tensor_width(&p->k)));
     if (p->k.type == CLATTN_TYPE_U4 && !cla_tensor_given(&p->k_zero))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "k_zero: is absent: u4 has no numbers below 0 without zero points");
@@ -157,7 +157,8 @@ static double flops_of(const clattn_tensor *k) {
            clattn_type_numbers(k->type);
 }
 
-static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *turns, const cl_mem *table) {
+static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *frequencies,
+                             const cl_mem *table) {
     const clattn_shift_params *p = &job->params;
     const bool scaled = CLATTN_TYPE_IS_SCALED(p->k.type);
     const int64_t *s = p->k.shape;
@@ -170,15 +171,15 @@ static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *t
                        .flags = job->words ? ARGS_BATCH_ROWS : 0,
                        .delta = p->delta,
                        .block = p->k_rotation,
-                       .scale = cla_rotation_scale(p->k_rotation)};
+                       .scale = cla_hadamard_scale(p->k_rotation)};
     knobs k;
     launch l = {.flops = flops_of(&p->k), .cuts_first = true, .changes = true};
     TRY(get_program(job, &k, &l.program));
     cla_launch_buffer(&l, &p->k.buffer);
     if (scaled)
         args.k_scale = cla_kv_scale_view(&p->k_scale, &p->k_zero), cla_launch_buffer(&l, &p->k_scale.buffer);
-    if (scaled && k.zeros) cla_launch_buffer(&l, &p->k_zero.buffer);
-    cla_launch_buffer(&l, turns);
+    if (scaled && k.zero_points) cla_launch_buffer(&l, &p->k_zero.buffer);
+    cla_launch_buffer(&l, frequencies);
     cla_launch_buffer(&l, table);
     cla_launch_value(&l, &args, sizeof args);
     l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
@@ -191,15 +192,15 @@ static clattn_status run(void *from, chain *steps) {
     shift_job *job = from;
     const clattn_shift_params *p = &job->params;
     const int64_t batch = p->k.shape[0];
-    cl_mem turns = NULL, table = NULL;
+    cl_mem frequencies = NULL, table = NULL;
     if (cla_tensor_count(&p->k) == 0 || (!job->words && p->delta == 0)) return CLATTN_OK;
     TRY(prepare(job));
     if (job->words)
         TRY(cla_chain_table(steps, job->words, (size_t)batch * SHIFT_ITEM_WORDS * sizeof *job->words,
                             &table));
-    TRY(cla_rope_make_frequencies(job->context, &p->rope, job->width, steps, &turns));
-    cla_chain_hear(steps, p->progress, flops_of(&p->k));
-    return enqueue(job, steps, &turns, &table);
+    TRY(cla_rope_make_frequencies(job->context, &p->rope, job->width, steps, &frequencies));
+    cla_chain_set_progress(steps, p->progress, flops_of(&p->k));
+    return enqueue(job, steps, &frequencies, &table);
 }
 
 static void release(void *from) {

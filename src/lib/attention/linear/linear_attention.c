@@ -365,7 +365,7 @@ static clattn_status run(void *from, chain *steps) {
     l.local[0] = (size_t)group, l.local[1] = l.local[2] = 1;
     l.global[0] = (size_t)((p->v.shape[3] + columns - 1) / columns) * l.local[0];
     l.global[1] = (size_t)job->state_heads, l.global[2] = (size_t)job->sequences;
-    cla_chain_hear(steps, p->progress, l.flops);
+    cla_chain_set_progress(steps, p->progress, l.flops);
     return cla_launch_enqueue(steps, &l);
 }
 

@@ -2,7 +2,7 @@
 // place. For caches, rope.c, append.c and shift.c do the same within their launches.
 #include <stddef.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/views.h"
 #include "attention/rope/rope.h"
 #include "base/host.h"
@@ -26,7 +26,7 @@ static clattn_status check_block(hadamard_job *job) {
     const int64_t size = job->params.x.shape[3], largest = size & -size;
     const int given = job->params.block;
     job->block = given ? given : (int)(largest < HADAMARD_MOST_BLOCK ? largest : HADAMARD_MOST_BLOCK);
-    if (cla_rotation_divides(job->block, size)) return CLATTN_OK;
+    if (cla_hadamard_divides(job->block, size)) return CLATTN_OK;
     return cla_context_fail(
         job->context, CLATTN_INVALID_ARGUMENT,
         "block: %d of D = %lld: must be a power of two that divides D, 2 to %d, or 0 for the "
@@ -72,9 +72,9 @@ static clattn_status run(void *from, chain *steps) {
                           .y = cla_tensor_view(&p->y),
                           .blocks = (int)(s[3] / job->block),
                           .block = job->block,
-                          .scale = cla_rotation_scale(job->block)};
+                          .scale = cla_hadamard_scale(job->block)};
     knobs k;
-    launch l = {.flops = cla_rope_turn_flops(&p->x),
+    launch l = {.flops = cla_rope_apply_flops(&p->x),
                 .cuts_first = true,
                 .changes = cla_tensor_same_view(&p->x, &p->y)};
     TRY(get_program(job, &k, &l.program));
@@ -84,7 +84,7 @@ static clattn_status run(void *from, chain *steps) {
     l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
     l.global[0] = (size_t)s[2] * (size_t)args.blocks * l.local[0];
     l.global[1] = (size_t)s[1], l.global[2] = (size_t)s[0];
-    cla_chain_hear(steps, p->progress, l.flops);
+    cla_chain_set_progress(steps, p->progress, l.flops);
     return cla_launch_enqueue(steps, &l);
 }
 

@@ -13,10 +13,10 @@ struct call;
 // R, the number of rotary columns.
 int cla_rope_width(const clattn_rope *r, int head_dim);
 // The bounds of Llama 3's and YaRN's scaling, with defaults.
-typedef struct rope_turn_range {
+typedef struct rope_frequency_range {
     double low, high;
-} rope_turn_range;
-rope_turn_range cla_rope_range(const clattn_rope *r);
+} rope_frequency_range;
+rope_frequency_range cla_rope_range(const clattn_rope *r);
 bool cla_rope_has_sections(const clattn_rope *r);
 // The factor on cosines and sines.
 double cla_rope_amplitude(const clattn_rope *r);
@@ -41,7 +41,7 @@ clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r,
 
 // RoPE parameters of the rows of q or k, for kernels that apply RoPE while they compute these rows.
 typedef struct rope_rows {
-    cl_mem turns, table;            // frequencies; shifts per batch item, used if `flags` says so
+    cl_mem frequencies, table;      // frequencies; shifts per batch item, used if `flags` says so
     const clattn_tensor *positions; // explicit positions; NULL: `position` and shifts
     int64_t position;               // of row 0
     int rotary_dim, flags;          // rotary_dim 0: no RoPE; flags: ARGS_BATCH_ROWS or 0
@@ -52,7 +52,7 @@ typedef struct rope_rows {
 } rope_rows;
 
 // Apply RoPE to a tensor [B, H, N, D], into another tensor or in place.
-typedef struct rope_turn {
+typedef struct rope_apply {
     const clattn_rope *rope;
     const clattn_tensor *x;
     const clattn_tensor *cos, *sin; // the caller's tables instead of frequencies; NULL: none
@@ -65,19 +65,19 @@ typedef struct rope_turn {
     bool in_place; // y is the caller's x
     bool within;   // with a rotation: skip rows past an item's length
     rope_rows rows;
-} rope_turn;
-clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t);
-clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t);
-double cla_rope_turn_flops(const clattn_tensor *x);
+} rope_apply;
+clattn_status cla_rope_apply_prepare(clattn_context *c, const rope_apply *t);
+clattn_status cla_rope_apply_enqueue(chain *steps, const rope_apply *t);
+double cla_rope_apply_flops(const clattn_tensor *x);
 // Check x and y of a call on rows, [B, H, N, D], against each other.
 clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, const clattn_tensor *to,
                                   bool planning);
 
 // Check a Hadamard block size for rows of `size` numbers; 0: no transform. `name` is the option's
 // name.
-clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size);
-bool cla_rotation_divides(int block, int64_t size); // true for a supported block size
-float cla_rotation_scale(int rotation);
+clattn_status cla_hadamard_check(clattn_context *c, const char *name, int rotation, int64_t size);
+bool cla_hadamard_divides(int block, int64_t size); // true for a supported block size
+float cla_hadamard_scale(int rotation);
 
 // For a call: RoPE of q and k into the workspace, then the Hadamard transform of q.
 clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim,
@@ -86,9 +86,9 @@ clattn_status cla_rope_prepare(struct call *c);
 double cla_rope_flops(const struct call *c);
 clattn_status cla_rope_enqueue(struct call *c, chain *chain);
 // Undo the Hadamard transform of v in the result. Does nothing if v has none.
-clattn_status cla_rope_back_prepare(const struct call *c);
-double cla_rope_back_flops(const struct call *c);
-clattn_status cla_rope_back_enqueue(const struct call *c, chain *chain);
+clattn_status cla_hadamard_undo_on_out_prepare(const struct call *c);
+double cla_hadamard_undo_on_out_flops(const struct call *c);
+clattn_status cla_hadamard_undo_on_out(const struct call *c, chain *chain);
 // The RoPE parameters of a call's q or k rows, without the buffers for frequencies and shifts.
 rope_rows cla_rope_rows_of(const struct call *c, bool is_query);
 // Fill the table of frequencies of a call's RoPE, if it has RoPE.

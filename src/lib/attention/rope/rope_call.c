@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/views.h"
 #include "attention/rope/rope.h"
 #include "base/host.h"
@@ -22,7 +22,7 @@ static clattn_status check_number(clattn_context *c, const char *name, double x,
 
 static clattn_status check_range(clattn_context *c, const clattn_rope *r) {
     const bool yarn = r->scaling == CLATTN_ROPE_SCALING_YARN;
-    const rope_turn_range range = cla_rope_range(r);
+    const rope_frequency_range range = cla_rope_range(r);
     TRY(check_number(c, yarn ? "beta_slow" : "low_factor", yarn ? r->beta_slow : r->low_factor, 1e-6, true));
     TRY(check_number(c, yarn ? "beta_fast" : "high_factor", yarn ? r->beta_fast : r->high_factor, 1e-6,
                      true));
@@ -214,7 +214,7 @@ clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p
 
 typedef struct rope_job {
     clattn_context *context;
-    rope_turn turn;
+    rope_apply turn;
     int32_t *table; // owned shifts of the batch items; NULL: none
     cl_mem shifts;
     bool in_place;
@@ -339,22 +339,22 @@ static clattn_status check_memory(const rope_job *job) {
     return cla_views_check(&v);
 }
 
-static void fill_turn(rope_job *job) {
+static void fill_rope(rope_job *job) {
     const clattn_rope_params *p = &job->params;
     const bool cached = cla_tensor_given(&p->cos);
-    job->turn = (rope_turn){.rope = &p->rope,
-                            .x = &p->x,
-                            .cos = cached ? &p->cos : NULL,
-                            .sin = cached ? &p->sin : NULL,
-                            .y = &p->y.buffer,
-                            .y_type = p->y.type,
-                            .y_view = cla_tensor_view(&p->y),
-                            .in_place = job->in_place,
-                            .rows = {.position = p->rope.position + p->offset,
-                                     .rotary_dim = cla_rope_width(&p->rope, (int)p->x.shape[3]),
-                                     .flags = p->offsets ? ARGS_BATCH_ROWS : 0,
-                                     .amplitude = (float)cla_rope_amplitude(&p->rope),
-                                     .interleaved = p->rope.layout == CLATTN_ROPE_INTERLEAVED}};
+    job->turn = (rope_apply){.rope = &p->rope,
+                             .x = &p->x,
+                             .cos = cached ? &p->cos : NULL,
+                             .sin = cached ? &p->sin : NULL,
+                             .y = &p->y.buffer,
+                             .y_type = p->y.type,
+                             .y_view = cla_tensor_view(&p->y),
+                             .in_place = job->in_place,
+                             .rows = {.position = p->rope.position + p->offset,
+                                      .rotary_dim = cla_rope_width(&p->rope, (int)p->x.shape[3]),
+                                      .flags = p->offsets ? ARGS_BATCH_ROWS : 0,
+                                      .amplitude = (float)cla_rope_amplitude(&p->rope),
+                                      .interleaved = p->rope.layout == CLATTN_ROPE_INTERLEAVED}};
     if (cla_tensor_given(&p->rope.positions)) job->turn.rows.positions = &p->rope.positions;
 }
 
@@ -377,13 +377,13 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
                                 "rope.layout: is CLATTN_ROPE_NONE: half or interleaved is needed");
     TRY(check_cached(job, planning));
     TRY(check_where(job, planning));
-    fill_turn(job);
+    fill_rope(job);
     return planning ? CLATTN_OK : check_memory(job);
 }
 
 static clattn_status prepare(void *from) {
     const rope_job *job = from;
-    return cla_rope_turn_prepare(job->context, &job->turn);
+    return cla_rope_apply_prepare(job->context, &job->turn);
 }
 
 static clattn_status run(void *from, chain *steps) {
@@ -396,9 +396,9 @@ static clattn_status run(void *from, chain *steps) {
         TRY(cla_chain_table(steps, job->table, (size_t)p->x.shape[0] * ARGS_ITEM_WORDS * sizeof *job->table,
                             &rows->table));
     if (!job->turn.cos)
-        TRY(cla_rope_make_frequencies(job->context, &p->rope, (int)p->x.shape[3], steps, &rows->turns));
-    cla_chain_hear(steps, p->progress, cla_rope_turn_flops(&p->x));
-    return cla_rope_turn_enqueue(steps, &job->turn);
+        TRY(cla_rope_make_frequencies(job->context, &p->rope, (int)p->x.shape[3], steps, &rows->frequencies));
+    cla_chain_set_progress(steps, p->progress, cla_rope_apply_flops(&p->x));
+    return cla_rope_apply_enqueue(steps, &job->turn);
 }
 
 static void release(void *from) {

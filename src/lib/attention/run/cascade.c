@@ -1,8 +1,8 @@
 // cascade.c: see cascade.h.
 #include "attention/run/cascade.h"
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "attention/call/table.h"
 #include "attention/run/run.h"
 #include "plan/families/family.h"
@@ -18,7 +18,7 @@ static bool join(int64_t outer, int64_t outer_size, int64_t inner, int64_t inner
 // are formed. False: not expressible.
 static bool fold_view(const problem *m, cascade_fold fold, const args_view *from, args_view *to) {
     const int64_t group = m->heads / m->kv_heads, batch = m->batch, n = m->n_q;
-    const bool items = fold == CASCADE_ITEMS || fold == CASCADE_ITEMS_TURNED;
+    const bool items = fold == CASCADE_ITEMS || fold == CASCADE_ITEMS_TRANSPOSED;
     int64_t both, other = 0;
     bool joined;
     if (fold == CASCADE_ONE)
@@ -28,17 +28,17 @@ static bool fold_view(const problem *m, cascade_fold fold, const args_view *from
         joined = join(from->head, group, from->row, n, &both), other = from->batch;
     else
         joined = join(from->batch, batch, from->row, n, &both), other = from->head;
-    const bool turned = fold == CASCADE_ITEMS_TURNED || fold == CASCADE_HEADS_TURNED;
+    const bool transposed = fold == CASCADE_ITEMS_TRANSPOSED || fold == CASCADE_HEADS_TRANSPOSED;
     *to = *from;
     to->batch = group * from->head;
-    to->head = turned ? both : other, to->row = turned ? other : both;
+    to->head = transposed ? both : other, to->row = transposed ? other : both;
     return joined;
 }
 
 static unsigned folds_of(const call *c) {
     const problem *m = &c->problem;
     const int64_t n = m->n_q, d = m->head_dim;
-    const args_view turned = {0, m->heads * n * d, n * d, d, 1}, *q = c->turns ? &turned : &c->args.q;
+    const args_view roped = {0, m->heads * n * d, n * d, d, 1}, *q = c->applies_rope ? &roped : &c->args.q;
     args_view unused;
     unsigned folds = 0;
     for (int f = 0; f < CASCADE_FOLDS; f++) {
@@ -56,7 +56,7 @@ static unsigned folds_of(const call *c) {
 // rows see them.
 static const char *hidden_keys(const call *c, int prefix) {
     const clattn_score *s = &c->params.score;
-    const int apart = cla_call_items_apart(c);
+    const int apart = cla_call_distinct_items(c);
     for (int b = 0; b < apart; b++) {
         const int64_t rows = s->q_lengths ? s->q_lengths[b] : c->problem.n_q, first = cla_call_shift(c, b);
         if (rows == 0) continue;
@@ -75,7 +75,7 @@ static const char *hidden_keys(const call *c, int prefix) {
 static const char *options_refusal(const call *c, int prefix) {
     const problem *m = &c->problem;
     const int64_t own = m->n_kv - (int64_t)prefix;
-    const char *apart = cla_score_apart(&c->params.score);
+    const char *apart = cla_score_cascade_refusal(&c->params.score);
     if (m->kernel == CLATTN_KERNEL_UNFUSED) return "the unfused kernel is selected";
     if (m->wants_weights || m->wants_scores) return "weights or scores are returned";
     if (m->splits > 0) return "splits are set";
@@ -88,7 +88,7 @@ static const char *options_refusal(const call *c, int prefix) {
 
 // Number of past rows that every item has; 0 if the items differ or have none.
 static int prefix_of(const call *c) {
-    const int prefix = cla_kv_past(&c->params.kv, 0), apart = cla_call_items_apart(c);
+    const int prefix = cla_kv_past(&c->params.kv, 0), apart = cla_call_distinct_items(c);
     for (int b = 1; b < apart; b++)
         if (cla_kv_past(&c->params.kv, b) != prefix) return 0;
     return prefix;
@@ -114,9 +114,9 @@ static clattn_kv without_past(const clattn_kv *kv) {
 
 static cascade_input input_of(const call *c) {
     const clattn_kv *kv = &c->params.kv, past = of_past(kv, 0), own = without_past(kv);
-    const bool turned = c->params.rope.layout != CLATTN_ROPE_NONE;
+    const bool roped = c->params.rope.layout != CLATTN_ROPE_NONE;
     cascade_input in = {.asked = c->params.cascade, .prefix = prefix_of(c)};
-    in.shared_kv = cla_kv_is_shared(&past), in.own_shared_kv = !turned && cla_kv_is_shared(&own);
+    in.shared_kv = cla_kv_is_shared(&past), in.own_shared_kv = !roped && cla_kv_is_shared(&own);
     in.folds = folds_of(c);
     in.refusal =
         in.prefix == 0 ? "items have differently many past rows, or none" : options_refusal(c, in.prefix);
@@ -149,7 +149,7 @@ static args_view partial_view(const call *c, int64_t width, uint64_t from) {
     const problem *m = &c->problem;
     const int64_t n = m->n_q * width, heads = m->heads, batch = m->batch,
                   start = (int64_t)((c->variant_workspace + from) / sizeof(float));
-    if (c->cascade.fold == CASCADE_HEADS || c->cascade.fold == CASCADE_HEADS_TURNED)
+    if (c->cascade.fold == CASCADE_HEADS || c->cascade.fold == CASCADE_HEADS_TRANSPOSED)
         return (args_view){start, n, batch * n, width, 1};
     return (args_view){start, heads * n, n, width, 1};
 }

@@ -2,7 +2,7 @@
 // the kernel writes partial results to scratch memory, and combine.cl combines them. Kernels on a
 // matrix engine need the values in tiles: matrix_pack.cl first writes these to the workspace, once
 // per key/value head.
-#include "attention/call/seen.h"
+#include "attention/call/visible_keys.h"
 #include "attention/call/table.h"
 #include "attention/kv/kv.h"
 #include "attention/mods/mods.h"

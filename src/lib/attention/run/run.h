@@ -1,5 +1,5 @@
 // run.h: prepare and enqueue the kernels of a call: the fused paths (flash.c), the unfused path
-// (unfused.c), and the short sequences of a ragged batch (mixed.c).
+// (unfused.c), and the short sequences of a ragged batch (ragged_decode.c).
 #ifndef CLATTN_ATTENTION_RUN_RUN_H
 #define CLATTN_ATTENTION_RUN_RUN_H
 #include "attention/call/call.h"

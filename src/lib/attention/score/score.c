@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "attention/call/forms.h"
-#include "attention/call/seen.h"
+#include "attention/call/call_kind.h"
+#include "attention/call/visible_keys.h"
 #include "attention/mods/mods.h"
 #include "base/host.h"
 
@@ -63,7 +63,7 @@ static clattn_status check_q_lengths(const call *c, const char *name, int i, con
 }
 
 static clattn_status check_kv_lengths(const call *c, const char *name, int i, const void *at) {
-    return check_length(c, name, i, at, c->ragged.packed_keys ? c->problem.n_kv : cla_kv_most(c, i));
+    return check_length(c, name, i, at, c->ragged.packed_keys ? c->problem.n_kv : cla_kv_max_length(c, i));
 }
 
 static clattn_status check_past_lengths(const call *c, const char *name, int i, const void *at) {

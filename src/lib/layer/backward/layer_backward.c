@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "attention/call/attention.h"
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/call/table.h"
 #include "base/host.h"
 #include "launch/workspace.h"
@@ -294,7 +294,7 @@ static clattn_status ready(layer_gradients *g, chain *steps) {
     for (int i = 0; i < GRADIENTS; i++) g->of[i].lengths = c->table;
     if (l->of[PROJECT_OUT].has_lengths) l->of[PROJECT_OUT].lengths = c->table;
     g->norm[0].rows.lengths = g->norm[1].rows.lengths = g->gate.rows.lengths = c->table;
-    if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    if (c->applies_rope) TRY(cla_rope_frequencies(c, steps));
     if (!g->attends) return CLATTN_OK;
     back->frequencies = c->frequencies;
     return cla_call_table(back, steps);
@@ -378,7 +378,7 @@ static clattn_status enqueue_sum(layer_gradients *g, int input, chain *steps) {
 
 static clattn_status run_once(layer_gradients *g, chain *steps) {
     TRY(ready(g, steps));
-    cla_chain_hear(steps, g->params.progress, flops_of(g));
+    cla_chain_set_progress(steps, g->params.progress, flops_of(g));
     if (makes_forward(g)) TRY(enqueue_forward(g, steps));
     if (g->forward_only) return enqueue_output(g, steps);
     TRY(enqueue_heads(g, steps));

@@ -55,12 +55,12 @@ head_norm cla_norm_of(const norm_options *o, int which, const linear *made) {
     return n;
 }
 
-bool cla_norm_does(const head_norm *n) {
+bool cla_norm_is_needed(const head_norm *n) {
     return n->how != CLATTN_NORM_NONE || n->rope.rotary_dim > 0;
 }
 
 double cla_norm_flops(const head_norm *n, const clattn_tensor *x) {
-    return cla_norm_does(n) ? PACE_MOVE_FLOPS * (double)cla_tensor_count(x) : 0.0;
+    return cla_norm_is_needed(n) ? PACE_MOVE_FLOPS * (double)cla_tensor_count(x) : 0.0;
 }
 
 int cla_norm_group(clattn_context *context, const head_norm *n, enum kernel_id kernel) {
@@ -80,17 +80,17 @@ static clattn_status program_of(clattn_context *context, const head_norm *n, cla
                   .type_kv = cla_tensor_given(&n->w) ? (int)n->w.type : 0,
                   .work_group = group,
                   .rope = n->rope.rotary_dim > 0 ? layout : 0,
-                  .positions = n->rope.positions ? cla_rope_positions_knob(n->turns) : 0}};
+                  .positions = n->rope.positions ? cla_rope_positions_knob(n->rope_params) : 0}};
     return cla_planner_program(context, &spec, &(planned_group){.items = group}, p);
 }
 
 clattn_status cla_norm_prepare(clattn_context *context, const head_norm *n, clattn_type type) {
     program *p = NULL;
-    return cla_norm_does(n) ? program_of(context, n, type, &p) : CLATTN_OK;
+    return cla_norm_is_needed(n) ? program_of(context, n, type, &p) : CLATTN_OK;
 }
 
 clattn_status cla_norm_enqueue(chain *c, const head_norm *n, const clattn_tensor *x) {
-    if (!cla_norm_does(n) || cla_tensor_count(x) == 0) return CLATTN_OK;
+    if (!cla_norm_is_needed(n) || cla_tensor_count(x) == 0) return CLATTN_OK;
     const int64_t shared = n->how == CLATTN_NORM_WIDTH ? x->shape[1] : 1;
     const norm_args a = {.x = cla_tensor_view(x),
                          .w_offset = n->w.offset,
@@ -115,13 +115,13 @@ clattn_status cla_norm_enqueue(chain *c, const head_norm *n, const clattn_tensor
     TRY(program_of(c->context, n, x->type, &l.program));
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, &n->w.buffer);
-    cla_launch_buffer(&l, &n->rope.turns);
+    cla_launch_buffer(&l, &n->rope.frequencies);
     cla_launch_buffer(&l, &n->rope.table);
     if (n->rope.positions) cla_launch_buffer(&l, &n->rope.positions->buffer);
     cla_launch_value(&l, &a, sizeof a);
     rope_source_args source; // outlives the launch, which keeps its address
     if (n->rope.positions) {
-        source = cla_rope_source(n->turns, n->rope.positions);
+        source = cla_rope_source(n->rope_params, n->rope.positions);
         cla_launch_value(&l, &source, sizeof source);
     }
     return cla_launch_enqueue(c, &l);

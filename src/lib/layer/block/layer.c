@@ -73,7 +73,7 @@ static clattn_status enqueue_output(layer *l, chain *steps) {
 // Set the buffers that kernels with RoPE read.
 static void bind_rope(layer *l, bool is_query, rope_rows *r) {
     r->table = !r->flags ? NULL : is_query ? l->call.table : l->call.past_table;
-    r->turns = l->turns ? l->call.frequencies : NULL;
+    r->frequencies = l->applies_rope ? l->call.frequencies : NULL;
 }
 
 // All steps that can fail come here, before the first command.
@@ -88,7 +88,7 @@ static clattn_status ready(layer *l, chain *steps) {
     if (l->ready) cla_call_bind_kv(&l->call, &l->params.kv);
     TRY(cla_call_table(&l->call, steps));
     if (of[PROJECT_OUT].has_lengths) of[PROJECT_OUT].lengths = l->call.table;
-    if (l->turns || l->call.turns) TRY(cla_rope_frequencies(&l->call, steps));
+    if (l->applies_rope || l->call.applies_rope) TRY(cla_rope_frequencies(&l->call, steps));
     bind_rope(l, true, &of[PROJECT_Q].rope), bind_rope(l, false, &of[PROJECT_K].rope);
     bind_rope(l, true, &l->q_norm.rope), bind_rope(l, false, &l->k_norm.rope);
     return CLATTN_OK;
@@ -106,7 +106,7 @@ static double flops_of(const layer *l) {
 static clattn_status run_once(layer *l, chain *steps) {
     TRY(ready(l, steps));
     if (cla_layer_is_small(l)) return cla_layer_small_enqueue(l, steps);
-    cla_chain_hear(steps, l->params.progress, flops_of(l));
+    cla_chain_set_progress(steps, l->params.progress, flops_of(l));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
     return enqueue_output(l, steps);

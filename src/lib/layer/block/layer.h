@@ -22,8 +22,8 @@ typedef struct layer {
     bool gated;       // there is a gate
     clattn_type type; // of q, k and v in the workspace, if native
     int64_t head_dim, head_dim_v, n_kv;
-    clattn_tensor y; // what keys and values are made from: the caller's y, or x
-    bool turns;      // the projections of q and k, or their norms, apply RoPE
+    clattn_tensor y;   // what keys and values are made from: the caller's y, or x
+    bool applies_rope; // the projections of q and k, or their norms, apply RoPE
     cl_mem workspace;
     // The size of the workspace, and the offset of the projections' scratch memory in it.
     uint64_t workspace_bytes, scratch;

@@ -15,7 +15,7 @@ typedef struct kv_job {
     linear k, v;
     head_norm k_norm;
     bool in_product; // the projection applies RoPE
-    call turn;       // holds k and RoPE for RoPE's functions; attention is not called
+    call rope_call;  // holds k and RoPE for RoPE's functions; attention is not called
     clattn_layer_kv_params params;
 } kv_job;
 
@@ -73,7 +73,7 @@ static clattn_status check_norm(kv_job *job) {
 
 // Check RoPE through an attention call that has only k.
 static clattn_status check_rope(kv_job *job) {
-    call *c = &job->turn;
+    call *c = &job->rope_call;
     cla_bytes_zero(c, sizeof *c);
     c->context = job->context;
     c->params.q = c->params.kv.k = job->params.k;
@@ -118,15 +118,15 @@ static void choose(kv_job *job) {
     job->k_norm = cla_norm_of(&job->norm, 1, &job->k);
     job->k_norm.amplitude = amplitude;
     if (p->rope.layout == CLATTN_ROPE_NONE) return;
-    linear turned = job->k;
-    turned.rope = cla_rope_rows_of(&job->turn, false);
-    cla_linear_choose(job->context, &turned);
-    job->in_product = p->norm == CLATTN_NORM_NONE && cla_linear_turns(&p->rope, &turned);
-    job->k_norm.turns = &job->turn.params.rope;
+    linear roped = job->k;
+    roped.rope = cla_rope_rows_of(&job->rope_call, false);
+    cla_linear_choose(job->context, &roped);
+    job->in_product = p->norm == CLATTN_NORM_NONE && cla_linear_applies_rope(&p->rope, &roped);
+    job->k_norm.rope_params = &job->rope_call.params.rope;
     if (job->in_product)
-        job->k = turned;
+        job->k = roped;
     else
-        job->k_norm.rope = turned.rope;
+        job->k_norm.rope = roped.rope;
 }
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
@@ -173,8 +173,8 @@ static clattn_status run(void *from, chain *steps) {
     TRY(prepare(job));
     TRY(cla_workspace_fits(job->context, NULL, k > v ? k : v));
     TRY(cla_workspace_take(steps, NULL, k > v ? k : v, &scratch));
-    if (job->params.rope.layout != CLATTN_ROPE_NONE) TRY(cla_rope_frequencies(&job->turn, steps));
-    job->k.rope.turns = job->k_norm.rope.turns = job->turn.frequencies;
+    if (job->params.rope.layout != CLATTN_ROPE_NONE) TRY(cla_rope_frequencies(&job->rope_call, steps));
+    job->k.rope.frequencies = job->k_norm.rope.frequencies = job->rope_call.frequencies;
     TRY(cla_linear_enqueue(steps, &job->k, scratch, 0));
     TRY(cla_linear_enqueue(steps, &job->v, scratch, 0));
     return cla_norm_enqueue(steps, &job->k_norm, &job->params.k);

@@ -83,8 +83,8 @@ static clattn_status check_attention(layer *l) {
     if (!l->ready || counts_sequences(l)) a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
     a->workspace = p->workspace; // the parts will be in it
-    TRY(cla_call_check(l->context, &l->call.params, l->purpose,
-                       CALL_PARTS | (l->ready ? CALL_KEYS_TURNED : 0), &l->call));
+    TRY(cla_call_check(l->context, &l->call.params, l->purpose, CALL_PARTS | (l->ready ? CALL_KEYS_ROPED : 0),
+                       &l->call));
     a->rope = p->rope;
     return l->ready && !counts_sequences(l) ? check_rope_of_q(l) : CLATTN_OK;
 }
@@ -104,17 +104,18 @@ static bool follow_sequences(const layer *l, linear *const made[3], bool into_ca
 // have x's type, and the projections write to them. Otherwise the call quantises and appends k and
 // v. Returns false if that is impossible.
 static bool makes_new_rows(const layer *l, linear *q, linear *k, linear *v, bool into_cache) {
-    const bool turned = l->params.rope.layout != CLATTN_ROPE_NONE;
+    const bool roped = l->params.rope.layout != CLATTN_ROPE_NONE;
     clattn_tensor to_k, to_v;
     if (!l->appends || !l->native || l->norm.how != CLATTN_NORM_NONE ||
         !cla_kv_new_views(&l->call, &to_k, &to_v, &k->rope))
         return false;
     if (into_cache) k->y = to_k, v->y = to_v;
-    if (turned) q->rope = cla_rope_rows_of(&l->call, true);
+    if (roped) q->rope = cla_rope_rows_of(&l->call, true);
     cla_linear_choose(l->context, q);
     cla_linear_choose(l->context, k);
     if (l->ragged && !follow_sequences(l, (linear *const[3]){q, k, v}, into_cache)) return false;
-    return !turned || (cla_linear_turns(&l->params.rope, q) && cla_linear_turns(&l->params.rope, k));
+    return !roped ||
+           (cla_linear_applies_rope(&l->params.rope, q) && cla_linear_applies_rope(&l->params.rope, k));
 }
 
 static bool choose_new_rows(layer *l) {
@@ -126,9 +127,9 @@ static bool choose_new_rows(layer *l) {
         return false;
     l->of[PROJECT_Q] = q, l->of[PROJECT_K] = k, l->of[PROJECT_V] = v;
     l->straight = l->call.appended = straight;
-    l->turns = l->params.rope.layout != CLATTN_ROPE_NONE;
+    l->applies_rope = l->params.rope.layout != CLATTN_ROPE_NONE;
     l->call.append.rope = NULL;
-    cla_call_leave_rope(&l->call);
+    cla_call_skip_rope(&l->call);
     return true;
 }
 
@@ -152,17 +153,17 @@ static void choose_rope(layer *l) {
     // One launch with one table may make q and k. past_lengths rule that out: keys then have other
     // positions than rows.
     const bool in_products = l->native && !norms && !l->params.kv.past_lengths &&
-                             cla_linear_turns(&l->params.rope, &q) &&
-                             (l->ready || cla_linear_turns(&l->params.rope, &k));
-    l->turns = in_products || norms || l->ready;
-    if (!l->turns) return;
+                             cla_linear_applies_rope(&l->params.rope, &q) &&
+                             (l->ready || cla_linear_applies_rope(&l->params.rope, &k));
+    l->applies_rope = in_products || norms || l->ready;
+    if (!l->applies_rope) return;
     if (in_products)
         l->of[PROJECT_Q] = q, l->of[PROJECT_K] = k;
     else
         l->q_norm.rope = q.rope, l->k_norm.rope = k.rope,
-        l->q_norm.turns = l->k_norm.turns = &l->call.params.rope,
+        l->q_norm.rope_params = l->k_norm.rope_params = &l->call.params.rope,
         l->q_norm.amplitude = l->k_norm.amplitude = amplitude;
-    cla_call_leave_rope(&l->call);
+    cla_call_skip_rope(&l->call);
 }
 
 // Set scales, zero points, packed weights and precision of the projections.

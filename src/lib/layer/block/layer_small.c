@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "args/args.h"
-#include "attention/call/forms.h"
+#include "attention/call/call_kind.h"
 #include "attention/run/run.h"
 #include "attention/score/score.h"
 #include "base/host.h"
@@ -55,9 +55,9 @@ static bool is_plain(const layer *l) {
     const call *c = &l->call;
     const problem *p = &c->problem;
     const bool heard = l->params.progress && l->params.progress->fn;
-    return l->native && l->self && !l->ready && !l->gated && !heard && !c->empty && !c->turns &&
-           !cla_norm_does(&l->q_norm) && !cla_norm_does(&l->k_norm) && !p->past && !p->paged && !p->ragged &&
-           !cla_kv_appends(&c->params.kv) && !(p->score_ops & ARGS_MODS);
+    return l->native && l->self && !l->ready && !l->gated && !heard && !c->empty && !c->applies_rope &&
+           !cla_norm_is_needed(&l->q_norm) && !cla_norm_is_needed(&l->k_norm) && !p->past && !p->paged &&
+           !p->ragged && !cla_kv_appends(&c->params.kv) && !(p->score_ops & ARGS_MODS);
 }
 
 static bool find_spec(const layer *l, program_spec *spec, small_layer *s) {
@@ -114,7 +114,7 @@ clattn_status cla_layer_small_enqueue(layer *l, chain *steps) {
     for (int i = 0; i < SMALL_PROJECTIONS; i++) cla_launch_buffer(&job, &of[of_small[i]].w.buffer);
     for (int i = 0; i < SMALL_PROJECTIONS; i++) cla_launch_buffer(&job, &of[of_small[i]].b.buffer);
     cla_launch_buffer(&job, &of[PROJECT_OUT].y.buffer);
-    cla_launch_buffer(&job, &of[PROJECT_Q].rope.turns);
+    cla_launch_buffer(&job, &of[PROJECT_Q].rope.frequencies);
     cla_launch_buffer(&job, cla_linear_native_positions(&of[PROJECT_Q]));
     cla_launch_buffer(&job, &shared);
     job.global[0] = groups_of(l, &s, &spec.knobs);

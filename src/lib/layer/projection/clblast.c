@@ -120,7 +120,7 @@ static clattn_status enqueue_barrier(chain *c) {
     if (count == 0) return CLATTN_OK;
     const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, cla_chain_event(c, &event));
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueBarrierWithWaitList");
-    cla_chain_took(c, event);
+    cla_chain_set_last_event(c, event);
     return CLATTN_OK;
 }
 
@@ -142,7 +142,7 @@ static clattn_status multiply(chain *c, const matrix *x, const matrix *w, const 
     case CLBLAST_OPENCL:
         return cla_context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
     }
-    cla_chain_took(c, event);
+    cla_chain_set_last_event(c, event);
     cla_context_mark_run(c->context);
     return CLATTN_OK;
 }
@@ -170,7 +170,7 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
                          part_w = {w->buffer, w->offset + j * w->stride, w->stride},
                          part_y = {y->buffer, y->offset + i * y->stride + j, y->stride};
             TRY(multiply(c, &part_x, &part_w, &part_y, part));
-            TRY(cla_chain_tell(c, rate, each * (double)part[0] * (double)part[1]));
+            TRY(cla_chain_report_progress(c, rate, each * (double)part[0] * (double)part[1]));
         }
     return CLATTN_OK;
 }

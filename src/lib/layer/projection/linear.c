@@ -5,7 +5,7 @@
 
 #include "device/pointer.h"
 #include "launch/workspace.h"
-#include "layer/block/rows.h"
+#include "layer/block/elementwise.h"
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
 
@@ -120,7 +120,7 @@ static knobs convert_knobs(const clattn_tensor *x, const convert_scales *s, clat
                    .type_bias = cla_tensor_given(bias) ? (int)bias->type : 0,
                    .scale_group = group,
                    .type_scale = group ? (int)s->scale->type : 0,
-                   .zeros = cla_tensor_given(s->zero)};
+                   .zero_points = cla_tensor_given(s->zero)};
 }
 
 clattn_status cla_linear_convert_prepare(clattn_context *context, clattn_type from, clattn_type to) {

@@ -53,7 +53,7 @@ int cla_linear_scale_group(const clattn_tensor *w, const clattn_tensor *scale);
 linear cla_linear_up(const linear *l);
 
 // True if the chosen kernel applies `rope` to the rows that it computes.
-bool cla_linear_turns(const clattn_rope *rope, const linear *l);
+bool cla_linear_applies_rope(const clattn_rope *rope, const linear *l);
 
 // View [B, N, M] as [B, 1, N, M].
 clattn_tensor cla_linear_one_head(const clattn_tensor *t);

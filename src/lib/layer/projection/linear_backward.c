@@ -16,7 +16,7 @@ static int64_t rows_of(const clattn_tensor *t) {
 }
 
 // A transposed copy [1, columns, rows] in scratch memory.
-static clattn_tensor turned_at(const clattn_tensor *t, uint64_t *at) {
+static clattn_tensor transposed_at(const clattn_tensor *t, uint64_t *at) {
     const int64_t shape[3] = {1, t->shape[t->rank - 1], rows_of(t)};
     clattn_tensor copy = clattn_tensor_dense(NULL, t->type, 3, shape);
     copy.offset = (int64_t)(*at / clattn_type_size(t->type));
@@ -40,14 +40,14 @@ static clattn_tensor one_item(const clattn_tensor *t) {
 }
 
 // Transposed views without a copy: as W, and as an x in which each column is a head.
-static clattn_tensor turned_matrix(const clattn_tensor *t) {
+static clattn_tensor transposed_matrix(const clattn_tensor *t) {
     clattn_tensor w = *t;
     w.rank = 2;
     w.shape[0] = t->shape[t->rank - 1], w.shape[1] = rows_of(t);
     w.stride[0] = 1, w.stride[1] = t->stride[t->rank - 2];
     return w;
 }
-static clattn_tensor turned_rows(const clattn_tensor *t) {
+static clattn_tensor transposed_rows(const clattn_tensor *t) {
     clattn_tensor x = *t;
     x.rank = 4;
     x.shape[0] = x.shape[3] = 1, x.shape[1] = rows_of(t), x.shape[2] = t->shape[t->rank - 1];
@@ -75,17 +75,17 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     return CLATTN_OK;
 }
 
-// can_read_turned: the kernel can read transposed matrices without a copy. reads_turned: it does.
+// can_read_transposed: the kernel can read transposed matrices without a copy. reads_transposed: it does.
 // `turned`: LINEAR_TURNED_* of args.h.
-static bool can_read_turned(const clattn_context *context, const linear *l, int turned) {
+static bool can_read_transposed(const clattn_context *context, const linear *l, int transposed) {
     const linear_choice *choice = &l->choice;
     knobs k = choice->knobs;
-    k.turned = turned;
+    k.transposed = transposed;
     return l->native && choice->id == KERNEL_LINEAR_LANES &&
            !cla_unfit_refusal(cla_unfit_known(context), choice->id, &k, choice->options, NULL);
 }
-static bool reads_turned(const linear *l) {
-    return l->choice.knobs.turned != 0;
+static bool reads_transposed(const linear *l) {
+    return l->choice.knobs.transposed != 0;
 }
 
 // Plan the products for dx and for dw. *at is the byte where copies may start; it becomes the end
@@ -94,14 +94,14 @@ static clattn_status plan_dx(clattn_context *context, linear_gradients *g, clatt
                              cl_mem scratch, uint64_t *at, uint64_t *bytes) {
     uint64_t end = *at;
     linear *l = &g->of_x;
-    g->w_turned = turned_at(&g->w, &end);
+    g->w_transposed = transposed_at(&g->w, &end);
     *l = (linear){.x = cla_linear_one_head(&g->dout),
-                  .w = matrix_of(&g->w_turned),
+                  .w = matrix_of(&g->w_transposed),
                   .y = cla_linear_one_head(&g->dx),
                   .split = g->split};
     TRY(plan_product(context, l, wanted, scratch, bytes));
-    if (!can_read_turned(context, l, LINEAR_TURNED_W)) return *at = end, CLATTN_OK;
-    l->w = turned_matrix(&g->w), l->choice.knobs.turned = LINEAR_TURNED_W;
+    if (!can_read_transposed(context, l, LINEAR_TRANSPOSED_W)) return *at = end, CLATTN_OK;
+    l->w = transposed_matrix(&g->w), l->choice.knobs.transposed = LINEAR_TRANSPOSED_W;
     return CLATTN_OK;
 }
 
@@ -110,19 +110,19 @@ static clattn_status plan_dw(clattn_context *context, linear_gradients *g, clatt
     const clattn_tensor dw = one_item(&g->dw);
     uint64_t end = *at;
     linear *l = &g->of_w;
-    g->dout_turned = turned_at(&g->dout, &end), g->x_turned = turned_at(&g->x, &end);
-    *l = (linear){.x = cla_linear_one_head(&g->dout_turned),
-                  .w = matrix_of(&g->x_turned),
+    g->dout_transposed = transposed_at(&g->dout, &end), g->x_transposed = transposed_at(&g->x, &end);
+    *l = (linear){.x = cla_linear_one_head(&g->dout_transposed),
+                  .w = matrix_of(&g->x_transposed),
                   .y = cla_linear_one_head(&dw),
                   .split = g->split};
     l->x.buffer = scratch;
     TRY(plan_product(context, l, wanted, scratch, bytes));
     // Rows past a length must count as 0, which only a copy provides.
-    if (!can_read_turned(context, l, LINEAR_TURNED_W | LINEAR_TURNED_X) || g->word ||
+    if (!can_read_transposed(context, l, LINEAR_TRANSPOSED_W | LINEAR_TRANSPOSED_X) || g->word ||
         !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
         return *at = end, CLATTN_OK;
-    l->x = turned_rows(&g->dout), l->w = turned_matrix(&g->x);
-    l->choice.knobs.turned = LINEAR_TURNED_W | LINEAR_TURNED_X;
+    l->x = transposed_rows(&g->dout), l->w = transposed_matrix(&g->x);
+    l->choice.knobs.transposed = LINEAR_TRANSPOSED_W | LINEAR_TRANSPOSED_X;
     return CLATTN_OK;
 }
 
@@ -139,7 +139,7 @@ clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradient
     return cla_tensor_given(&g->dw) ? cla_linear_check_reach(context, &g->of_w, g->scratch_bytes) : CLATTN_OK;
 }
 
-static clattn_status turn_program(clattn_context *c, const clattn_tensor *t, program **p) {
+static clattn_status transpose_program(clattn_context *c, const clattn_tensor *t, program **p) {
     const knobs k = {.type_q = (int)t->type, .type_out = (int)t->type};
     return cla_program_get(c, KERNEL_TRANSPOSE, &k, p);
 }
@@ -169,11 +169,12 @@ clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear
     program *p = NULL;
     if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_prepare(context, &bias));
     if (cla_tensor_given(&g->dw) && is_empty(g)) return cla_linear_sums_prepare(context, &nothing);
-    if (cla_tensor_given(&g->dw) && !reads_turned(&g->of_w)) TRY(turn_program(context, &g->x, &p));
-    if (cla_tensor_given(&g->dw) && !reads_turned(&g->of_w)) TRY(turn_program(context, &g->dout, &p));
+    if (cla_tensor_given(&g->dw) && !reads_transposed(&g->of_w)) TRY(transpose_program(context, &g->x, &p));
+    if (cla_tensor_given(&g->dw) && !reads_transposed(&g->of_w))
+        TRY(transpose_program(context, &g->dout, &p));
     if (cla_tensor_given(&g->dw)) TRY(cla_linear_prepare(context, &g->of_w));
     if (!cla_tensor_given(&g->dx) || is_empty(g)) return CLATTN_OK;
-    if (!reads_turned(&g->of_x)) TRY(turn_program(context, &g->w, &p));
+    if (!reads_transposed(&g->of_x)) TRY(transpose_program(context, &g->w, &p));
     return cla_linear_prepare(context, &g->of_x);
 }
 
@@ -194,15 +195,15 @@ static transpose_args args_of(const clattn_tensor *t) {
 }
 
 // Transpose a matrix into a copy. Rows of x and dout past a length become 0.
-static clattn_status enqueue_turn(chain *steps, const linear_gradients *g, const clattn_tensor *t,
-                                  const clattn_tensor *copy, cl_mem scratch) {
+static clattn_status enqueue_transpose(chain *steps, const linear_gradients *g, const clattn_tensor *t,
+                                       const clattn_tensor *copy, cl_mem scratch) {
     transpose_args a = args_of(t);
     a.y_offset = copy->offset, a.y_row = copy->stride[1];
     a.word = t == &g->w ? 0 : g->word;
     const size_t items[3] = {((size_t)a.columns + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE,
                              ((size_t)a.rows + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE, (size_t)a.batch};
     launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(t), .cuts_first = true};
-    TRY(turn_program(steps->context, t, &l.program));
+    TRY(transpose_program(steps->context, t, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){16, 4, 1});
     cla_launch_buffer(&l, &t->buffer);
     cla_launch_buffer(&l, &scratch);
@@ -262,15 +263,15 @@ clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl
     if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_enqueue(steps, &bias));
     if (is_empty(g)) return dw ? clear_weights(steps, g) : CLATTN_OK;
     if (dx) {
-        if (!reads_turned(&g->of_x)) TRY(enqueue_turn(steps, g, &g->w, &g->w_turned, scratch));
-        if (!reads_turned(&g->of_x)) g->of_x.w.buffer = scratch;
+        if (!reads_transposed(&g->of_x)) TRY(enqueue_transpose(steps, g, &g->w, &g->w_transposed, scratch));
+        if (!reads_transposed(&g->of_x)) g->of_x.w.buffer = scratch;
         TRY(cla_linear_enqueue(steps, &g->of_x, scratch, g->scratch));
     }
     if (!dw) return CLATTN_OK;
-    if (!reads_turned(&g->of_w)) {
+    if (!reads_transposed(&g->of_w)) {
         g->of_w.x.buffer = g->of_w.w.buffer = scratch;
-        TRY(enqueue_turn(steps, g, &g->dout, &g->dout_turned, scratch));
-        TRY(enqueue_turn(steps, g, &g->x, &g->x_turned, scratch));
+        TRY(enqueue_transpose(steps, g, &g->dout, &g->dout_transposed, scratch));
+        TRY(enqueue_transpose(steps, g, &g->x, &g->x_transposed, scratch));
     }
     return cla_linear_enqueue(steps, &g->of_w, scratch, g->scratch);
 }

@@ -16,7 +16,7 @@ typedef struct linear_gradients {
     linear of_x, of_w; // dx = dout (w^T)^T, dw = dout^T (x^T)^T
     // Transposed copies in scratch memory, without a buffer yet. Unused if the kernel needs no
     // copies.
-    clattn_tensor w_turned, x_turned, dout_turned;
+    clattn_tensor w_transposed, x_transposed, dout_transposed;
     // The offset of the products' own scratch memory behind the copies, and the bytes of all.
     uint64_t scratch, scratch_bytes;
 } linear_gradients;

@@ -53,7 +53,7 @@ static linear_problem problem_of(const linear *l) {
                             .type_y = l->y.type,
                             .scale_group = cla_linear_scale_group(&l->w, &l->scale),
                             .type_scale = CLATTN_TYPE_IS_SCALED(l->w.type) ? (int)l->scale.type : 0,
-                            .zeros = cla_tensor_given(&l->zero),
+                            .zero_points = cla_tensor_given(&l->zero),
                             .type_bias = cla_tensor_given(&l->b)               ? l->b.type
                                          : cla_tensor_given(&l->epilogue.b_up) ? l->epilogue.b_up.type
                                                                                : CLATTN_TYPE_F32,
@@ -181,7 +181,7 @@ static void fill_positions(const linear *l, linear_args *a) {
     a->position_batch = (int32_t)at.batch, a->position_row = (int32_t)at.row;
 }
 
-bool cla_linear_turns(const clattn_rope *rope, const linear *l) {
+bool cla_linear_applies_rope(const clattn_rope *rope, const linear *l) {
     if (cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
     if (!l->rope.positions) return true;
     // The kernel counts these strides in 32 bits.
@@ -200,7 +200,7 @@ static linear_args args_of(const linear *l) {
                      .x_head = x->stride[1],
                      .x_row = x->stride[2],
                      .w_offset = l->w.offset,
-                     .w_row = l->w.stride[l->choice.knobs.turned & LINEAR_TURNED_W ? 1 : 0],
+                     .w_row = l->w.stride[l->choice.knobs.transposed & LINEAR_TRANSPOSED_W ? 1 : 0],
                      .bias_offset = l->b.offset,
                      .scale_offset = l->scale.offset,
                      .scale_row = l->scale.stride[0],
@@ -264,7 +264,7 @@ static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t
     if (cla_linear_takes_packed(l)) cla_launch_buffer(&job, &l->packed.buffer);
     cla_launch_buffer(&job, &l->b.buffer);
     cla_launch_buffer(&job, &l->y.buffer);
-    cla_launch_buffer(&job, &l->rope.turns);
+    cla_launch_buffer(&job, &l->rope.frequencies);
     cla_launch_buffer(&job, table_of(l));
     cla_launch_value(&job, &a, sizeof a);
     job.flops = flops_of(l) * (double)rows / (double)l->x.shape[2];
@@ -297,7 +297,7 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     add_scales(l, count, 3, job);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->y.buffer : &none);
-    cla_launch_buffer(job, &l[0]->rope.turns);
+    cla_launch_buffer(job, &l[0]->rope.frequencies);
     cla_launch_buffer(job, table_of(l[0]));
     const epilogue_args epilogue = epilogue_of(l[0]);
     const bool gated = choice->knobs.epilogue; // the same groups compute both projections

@@ -11,7 +11,7 @@
 #define LAYOUT "linear_matrix 1" // changes with every change of the packed layout
 #define MOST_WORDS (WORKSPACE_MOST / sizeof(uint32_t))
 
-// Indices into clattn_packed.made.
+// Indices into clattn_packed.layout_id.
 enum { MADE_LAYOUT, MADE_DEVICE, MADE_ROWS, MADE_COLUMNS, MADE_TYPE, MADE_OFFSET, MADE_SUM, MADE_WORDS };
 _Static_assert(sizeof(clattn_packed) == sizeof(cl_mem) + MADE_WORDS * sizeof(uint64_t), "its words");
 
@@ -78,12 +78,13 @@ static uint64_t sum_of_device(const clattn_capabilities *of) {
 static clattn_packed describe(const clattn_context *c, const clattn_tensor *w, cl_mem buffer,
                               int64_t offset) {
     clattn_packed p = {.buffer = buffer};
-    p.made[MADE_LAYOUT] = sum_of(SUM_START, LAYOUT, sizeof LAYOUT);
-    p.made[MADE_DEVICE] = sum_of_device(&c->capabilities);
-    p.made[MADE_ROWS] = (uint64_t)w->shape[0], p.made[MADE_COLUMNS] = (uint64_t)w->shape[1];
-    p.made[MADE_TYPE] = (uint64_t)w->type;
-    p.made[MADE_OFFSET] = (uint64_t)offset;
-    p.made[MADE_SUM] = sum_of(sum_of(SUM_START, &buffer, sizeof buffer), p.made, MADE_SUM * sizeof *p.made);
+    p.layout_id[MADE_LAYOUT] = sum_of(SUM_START, LAYOUT, sizeof LAYOUT);
+    p.layout_id[MADE_DEVICE] = sum_of_device(&c->capabilities);
+    p.layout_id[MADE_ROWS] = (uint64_t)w->shape[0], p.layout_id[MADE_COLUMNS] = (uint64_t)w->shape[1];
+    p.layout_id[MADE_TYPE] = (uint64_t)w->type;
+    p.layout_id[MADE_OFFSET] = (uint64_t)offset;
+    p.layout_id[MADE_SUM] =
+        sum_of(sum_of(SUM_START, &buffer, sizeof buffer), p.layout_id, MADE_SUM * sizeof *p.layout_id);
     return p;
 }
 
@@ -91,22 +92,22 @@ clattn_status cla_packed_check(clattn_context *c, const char *name, const clattn
                                const clattn_tensor *w, clattn_tensor *view) {
     *view = (clattn_tensor){.rank = 0};
     if (!packed->buffer) return CLATTN_OK;
-    const uint64_t *got = packed->made;
+    const uint64_t *got = packed->layout_id;
     const clattn_packed want = describe(c, w, packed->buffer, (int64_t)got[MADE_OFFSET]);
     const uint64_t sum =
         sum_of(sum_of(SUM_START, &packed->buffer, sizeof packed->buffer), got, MADE_SUM * sizeof *got);
     if (got[MADE_SUM] != sum || got[MADE_OFFSET] > INT64_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: is not what clattn_linear_pack made: pack the weights", name);
-    if (got[MADE_LAYOUT] != want.made[MADE_LAYOUT])
+    if (got[MADE_LAYOUT] != want.layout_id[MADE_LAYOUT])
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: was packed by another version of the library: pack the weights again",
                                 name);
-    if (got[MADE_DEVICE] != want.made[MADE_DEVICE])
+    if (got[MADE_DEVICE] != want.layout_id[MADE_DEVICE])
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: was packed for another device: pack the weights for this one", name);
-    if (got[MADE_ROWS] != want.made[MADE_ROWS] || got[MADE_COLUMNS] != want.made[MADE_COLUMNS] ||
-        got[MADE_TYPE] != want.made[MADE_TYPE])
+    if (got[MADE_ROWS] != want.layout_id[MADE_ROWS] || got[MADE_COLUMNS] != want.layout_id[MADE_COLUMNS] ||
+        got[MADE_TYPE] != want.layout_id[MADE_TYPE])
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: holds a [%llu, %llu] of %s: w is a [%lld, %lld] of %s", name,
                                 (unsigned long long)got[MADE_ROWS], (unsigned long long)got[MADE_COLUMNS],

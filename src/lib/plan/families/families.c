@@ -4,7 +4,7 @@
 #include "plan/families/family.h"
 
 #include "args/args.h"
-#include "probe/eights.h"
+#include "probe/int8_dot_gpu.h"
 #include "probe/subgroups.h"
 #include "program/unfit.h"
 
@@ -43,7 +43,7 @@ static bool has_scales(const problem *p) {
     return CLATTN_TYPE_IS_SCALED(p->type_kv) || CLATTN_TYPE_IS_SCALED(cla_problem_type_v(p));
 }
 
-unsigned cla_family_wants(const problem *p) {
+unsigned cla_problem_features(const problem *p) {
     const bool weights_16 = p->wants_weights && p->type_weights != CLATTN_TYPE_F32;
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
@@ -53,7 +53,7 @@ unsigned cla_family_wants(const problem *p) {
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
 
-const char *cla_family_lacks(const family *f, const problem *p, unsigned wants) {
+const char *cla_family_missing_feature(const family *f, const problem *p, unsigned wants) {
     const unsigned missing = wants & ~f->can;
     for (size_t i = 0; missing && i < sizeof lacks / sizeof lacks[0]; i++)
         if (missing & lacks[i].can) return lacks[i].text;
@@ -72,7 +72,7 @@ static const char *ragged_refusal(const problem *p, const variant *v) {
 
 const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
                            const tuned_row *row, variant *v) {
-    const char *lack = cla_family_lacks(f, p, wants);
+    const char *lack = cla_family_missing_feature(f, p, wants);
     if (lack) return lack;
     if (f->needs_row && (!row || row->id != f->id))
         return "no tuned row names its kernel for this device and problem";
@@ -100,7 +100,7 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->scale_group = p->scale_group;
     k->scale_group_v = p->scale_group_v;
     k->type_scale = p->type_scale;
-    k->zeros = p->zeros;
+    k->zero_points = p->zero_points;
     k->type_out = (int)p->type_out;
     k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
     k->score_ops = p->score_ops;
@@ -255,7 +255,7 @@ const char *cla_family_integer_refusal(const problem *p) {
 
 const char *cla_family_matrix_integers_refusal(const problem *p) {
     return p->type_kv == CLATTN_TYPE_I8 && !p->type_v && !p->scale_group && !p->scale_group_v &&
-                   !p->type_scale && !p->zeros
+                   !p->type_scale && !p->zero_points
                ? NULL
                : "its products are of int8 k and v with a float32 scale a row";
 }
@@ -327,14 +327,14 @@ void cla_family_take_tile(const plan_input *in, const problem *p, const tile_sha
     cla_family_ask_subgroup(in, k);
     k->micro_rows = s->micro_rows, k->group_rows = s->group_rows;
     k->group_columns = s->group_columns, k->chunk = s->chunk;
-    k->wide =
+    k->aligned_vectors =
         least >= 8 && (p->type_kv != CLATTN_TYPE_F32 || p->type_v) && s->chunk % 8 == 0 ? 2 : least >= 4;
 }
 
 const char *cla_family_reads(const knobs *k) {
-    return k->wide == 2 ? "rows are read by eights"
-           : k->wide    ? "rows are read by fours"
-                        : "rows do not all lie at multiples of four elements: read one by one";
+    return k->aligned_vectors == 2 ? "rows are read by eights"
+           : k->aligned_vectors    ? "rows are read by fours"
+                                   : "rows do not all lie at multiples of four elements: read one by one";
 }
 
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {

@@ -72,14 +72,14 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     if (refusal) return refusal;
     if (all > INT32_MAX - MOST_ROWS) return "query rows that share a key/value head: must be below 2^31";
     v->knobs.rows = own && own->knobs.rows ? own->knobs.rows : pass_rows(all);
-    v->knobs.eights = reads_eights(p);
+    v->knobs.loads_of_8 = reads_eights(p);
     while (!choose_group(in, p, own, v)) {
         if (v->knobs.rows == 1 || (own && own->knobs.rows))
             return "no work-group reads a row of this head size in this device's local memory";
         v->knobs.rows /= 2;
     }
     cla_family_ask_subgroup(in, &v->knobs);
-    if (v->knobs.eights) v->knobs.dot_i8 = cla_family_eights(in, p, own, &v->options);
+    if (v->knobs.loads_of_8) v->knobs.dot_i8 = cla_family_eights(in, p, own, &v->options);
     v->rows_per_group = v->knobs.rows;
     const uint64_t passes = ((uint64_t)all + (uint64_t)v->knobs.rows - 1) / (uint64_t)v->knobs.rows;
     refusal = cla_family_split(in, p, (uint64_t)p->batch * (uint64_t)p->kv_heads * passes, v);
@@ -99,7 +99,7 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
     snprintf(why, 200, "%d query rows share a pass over the keys, in %d ranges, by groups of %d%s%s%s%s",
              v->knobs.rows, v->splits, v->work_group, subgroups, integers ? ", " : "",
              integers ? integers : "",
-             v->knobs.eights ? "" : "; rows of k or v are not aligned: read element by element");
+             v->knobs.loads_of_8 ? "" : "; rows of k or v are not aligned: read element by element");
 }
 
 const family cla_family_decode_groups = {.name = "decode_groups",

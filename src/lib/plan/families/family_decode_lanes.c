@@ -20,17 +20,19 @@ static int asked_cache(const plan_input *in, const problem *p, bool integers) {
     const bool sure = !(in->probes.ran & ~in->probes.sure & PROBES_ASK);
     const float *rate = sure ? in->probes.rate : unmeasured, first = rate[PROBE_ASK_FIRST],
                 second = rate[PROBE_ASK_SECOND], asked = first > second ? first : second;
-    if (asked > 0.0f && rate[PROBE_ASK_NOTHING] > FASTER_UNASKED * asked && !p->paged) return ASK_NOTHING;
+    if (asked > 0.0f && rate[PROBE_ASK_NOTHING] > FASTER_UNASKED * asked && !p->paged)
+        return PREFETCH_NOTHING;
     const bool widened =
         !integers && (TYPE_IS_QUANTISED(p->type_kv) || TYPE_IS_QUANTISED(cla_problem_type_v(p)));
-    if (first > second || widened) return ASK_FIRST_LEVEL;
-    return p->paged && p->type_kv == CLATTN_TYPE_F32 ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL;
+    if (first > second || widened) return PREFETCH_FIRST_LEVEL;
+    return p->paged && p->type_kv == CLATTN_TYPE_F32 ? PREFETCH_FIRST_LEVEL : PREFETCH_SECOND_LEVEL;
 }
 
 static const char *knobs_refusal(const knobs *row) {
     if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
     if (row->rows > MOST_ROWS) return "asks for more than 8 ROWS";
-    if (row->ask_ahead > ASK_SECOND_LEVEL) return "asks for an ASK_AHEAD that is none of 1, 2, 3";
+    if (row->prefetch_level > PREFETCH_SECOND_LEVEL)
+        return "asks for an PREFETCH_LEVEL that is none of 1, 2, 3";
     if (row->dot_i8 > DOT_I8_VNNI) return "asks for a DOT_I8 that is none of 1, 2";
     if (row->key_block && (row->key_block > 8 || !cla_family_divides(row->key_block, 32)))
         return "asks for a KEY_BLOCK that is none of 1, 2, 4, 8";
@@ -46,7 +48,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, const tuned_
     while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
         v->knobs.lanes /= 2;
     v->knobs.rows = (int)((all + passes - 1) / passes); // passes of equal size
-    v->knobs.ask_ahead = asked_cache(in, p, v->family->engine == PROBE_DOT_I8);
+    v->knobs.prefetch_level = asked_cache(in, p, v->family->engine == PROBE_DOT_I8);
     cla_knobs_override(&v->knobs, &row->knobs);
     v->knobs.dot_i8 = 0;
     v->work_group = 1;
@@ -95,14 +97,15 @@ static const char *fit_dot(const plan_input *in, const problem *p, const tuned_r
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
-    static const char *const caches[] = {[ASK_NOTHING] = "left to the CPU",
-                                         [ASK_FIRST_LEVEL] = "asked for into the first-level cache",
-                                         [ASK_SECOND_LEVEL] = "asked for into the second-level cache"};
+    static const char *const caches[] = {[PREFETCH_NOTHING] = "left to the CPU",
+                                         [PREFETCH_FIRST_LEVEL] = "asked for into the first-level cache",
+                                         [PREFETCH_SECOND_LEVEL] = "asked for into the second-level cache"};
     const char *integers = cla_family_integers_word(&v->knobs);
     (void)in;
-    snprintf(
-        why, 200, "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s%s%s",
-        v->knobs.rows, v->splits, caches[v->knobs.ask_ahead], integers ? "; " : "", integers ? integers : "");
+    snprintf(why, 200,
+             "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s%s%s",
+             v->knobs.rows, v->splits, caches[v->knobs.prefetch_level], integers ? "; " : "",
+             integers ? integers : "");
 }
 
 #define EITHER                                                                                               \
@@ -110,7 +113,7 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
     .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED, .shares_heads = true, .needs_row = true, .explain = explain
 
 const family cla_family_decode_lanes = {.name = "decode_lanes",
-                                        .tunes = "LANES ROWS KEY_BLOCK ASK_AHEAD DOT_I8 ",
+                                        .tunes = "LANES ROWS KEY_BLOCK PREFETCH_LEVEL DOT_I8 ",
                                         .engine = PROBE_FMA,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit_lanes,

@@ -21,7 +21,7 @@
 #define MOST_COLUMNS 128 // wider heads need registers for the output, so fewer keys
 // float32 as a sum of three bfloat16 terms. Six of the nine products are computed
 // (flash_fragments.cl).
-#define TERMS 3
+#define BF16_TERMS 3
 #define TERM_PRODUCTS 6
 
 static bool is_dpas(int engine) {
@@ -42,19 +42,19 @@ static int widest_head(const problem *p) {
 // each fragment has a warp and no warp is idle.
 static void complete(const problem *p, enum kernel_id id, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = cla_fragments_engine(k);
-    const int most = k->terms || engine > MATRIX_ENGINE_WGMMA ? MANY_COLUMNS : MOST_COLUMNS;
-    k->group_rows = is_dpas(engine) ? (k->terms ? 4 : 8) : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
-    k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA && !k->terms ? 2 : 1;
+    const int most = k->bf16_terms || engine > MATRIX_ENGINE_WGMMA ? MANY_COLUMNS : MOST_COLUMNS;
+    k->group_rows = is_dpas(engine) ? (k->bf16_terms ? 4 : 8) : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
+    k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA && !k->bf16_terms ? 2 : 1;
     if (id == KERNEL_DECODE_FRAGMENTS && engine != MATRIX_ENGINE_WGMMA &&
         p->n_q <= FRAGMENTS_ROWS(engine) * k->group_rows) {
         k->group_rows = (p->n_q + FRAGMENTS_ROWS(engine) - 1) / FRAGMENTS_ROWS(engine);
         k->row_vectors = 1;
     }
-    k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) || k->terms ? 2 : 1);
+    k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) || k->bf16_terms ? 2 : 1);
     if (!row) return;
-    const int terms = k->terms;
+    const int terms = k->bf16_terms;
     cla_knobs_override(k, row);
-    k->terms = terms;
+    k->bf16_terms = terms;
 }
 
 const char *cla_family_halves_refusal(const problem *p) {
@@ -86,7 +86,7 @@ static const char *knobs_refusal(const knobs *row) {
     const int engine = row->matrix_engine;
     if (row->group_rows > MOST_WARPS) return "asks for more than 16 warps, GROUP_ROWS";
     if (row->row_vectors > 2) return "asks for ROW_VECTORS that are neither 1 nor 2";
-    if (row->terms && row->terms != TERMS) return "asks for TERMS that are not 3";
+    if (row->bf16_terms && row->bf16_terms != BF16_TERMS) return "asks for BF16_TERMS that are not 3";
     if (row->tile_kv % 16 || row->tile_kv > (is_wgmma(row) ? 128 : 64))
         return "asks for a TILE_KV that is none of 16, 32, 48, 64";
     if (is_wgmma(row) && (row->group_rows % 4 || row->row_vectors > 1 || row->tile_kv % 64))
@@ -128,18 +128,18 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
 }
 
 // Types: 16 bits, or float32 as terms. Terms have different rounding from multiply-adds and have
-// not been timed on a device, so a tuned row must request them with TERMS=3.
+// not been timed on a device, so a tuned row must request them with BF16_TERMS=3.
 static const char *types_refusal(const plan_input *in, const problem *p, const tuned_row *row) {
     if (p->type_q != CLATTN_TYPE_F32) return cla_family_halves_refusal(p);
     if (p->scale_group || p->scale_group_v)
         return "its scales are float32 and of whole rows: other kernels have groups, zero points and 4 bits";
-    if (row && row->knobs.terms) return NULL;
+    if (row && row->knobs.bf16_terms) return NULL;
     const probe_id id = cla_family_fragments_proven(in, CLATTN_TYPE_BF16, 0);
     if (id == PROBE_NONE) return cla_family_halves_refusal(p);
     return in->probes.rate[id] < TERM_PRODUCTS * in->probes.rate[PROBE_TILES]
                ? "six products of the device's matrix engine, of terms of float32, are not faster than one "
                  "of tiles"
-               : "a tuned row with TERMS=3 asks for float32 queries as sums of three bfloat16";
+               : "a tuned row with BF16_TERMS=3 asks for float32 queries as sums of three bfloat16";
 }
 
 // Limits of particular engines.
@@ -154,7 +154,7 @@ static const char *tile_refusal(const problem *p, const knobs *k) {
     return NULL;
 }
 
-// Value of the knob WIDE: 2 loads eight elements at a time, 0 one element.
+// Value of the knob ALIGNED_VECTORS: 2 loads eight elements at a time, 0 one element.
 static int reads_by(const problem *p) {
     return p->align_q >= 8 && p->align_k >= 8 && p->align_v >= 8 ? 2 : 0;
 }
@@ -165,7 +165,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     if (refusal) return refusal;
     refusal = types_refusal(in, p, row);
     if (refusal) return refusal;
-    if (p->type_q == CLATTN_TYPE_F32) v->knobs.terms = TERMS;
+    if (p->type_q == CLATTN_TYPE_F32) v->knobs.bf16_terms = BF16_TERMS;
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD)
         return "head sizes up to 256: the registers of no engine hold a latent's (docs/engines.md)";
     refusal = choose_engine(in, p, row, &v->knobs);
@@ -176,12 +176,13 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     complete(p, id, &v->knobs, row ? &row->knobs : NULL);
     refusal = tile_refusal(p, &v->knobs);
     if (refusal) return refusal;
-    v->knobs.wide = reads_by(p);
+    v->knobs.aligned_vectors = reads_by(p);
     v->work_group = FRAGMENTS_ITEMS(engine) * v->knobs.group_rows;
     v->rows_per_group = FRAGMENTS_ROWS(engine) * v->knobs.row_vectors * v->knobs.group_rows;
-    const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows, v->knobs.terms);
+    const int turn_rows =
+        v->rows_per_group / FRAGMENTS_ROUNDS(engine, v->knobs.group_rows, v->knobs.bf16_terms);
     v->local_bytes =
-        (size_t)((v->knobs.terms ? TERMS : 1) *
+        (size_t)((v->knobs.bf16_terms ? BF16_TERMS : 1) *
                  FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v)) +
         sizeof(float) * (size_t)(v->knobs.tile_kv * key_scales(p)) +
         (engine == MATRIX_ENGINE_WGMMA ? 0 : FRAGMENTS_FLAG_BYTES);
@@ -216,33 +217,33 @@ static const char *fit_heads(const plan_input *in, const problem *p, const tuned
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
     const int number = v->knobs.matrix_engine;
-    const int type = v->knobs.terms ? CLATTN_TYPE_BF16 : v->knobs.type_q;
+    const int type = v->knobs.bf16_terms ? CLATTN_TYPE_BF16 : v->knobs.type_q;
     const probe_id id = cla_family_fragments_proven(in, type, number);
     char engine[64] = "emulated: a tuned row";
     if (number != MATRIX_ENGINE_EMULATION && id != PROBE_NONE)
         snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group%s", (double)in->probes.rate[id],
-                 v->knobs.terms ? ", six products for one" : "");
+                 v->knobs.bf16_terms ? ", six products for one" : "");
     snprintf(why, 200,
              "%d warps of %d rows and tiles of %d keys on a matrix engine (%s), in %llu of %llu bytes of "
              "local memory; %s",
              v->knobs.group_rows, v->rows_per_group / v->knobs.group_rows, v->knobs.tile_kv, engine,
              (unsigned long long)v->local_bytes, (unsigned long long)in->device->local_memory_bytes,
-             v->knobs.wide ? "rows are read by eights" : "rows are read one by one");
+             v->knobs.aligned_vectors ? "rows are read by eights" : "rows are read one by one");
 }
 
-const family cla_family_flash_fragments = {.name = "flash_fragments",
-                                           .tunes =
-                                               "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED TERMS ",
-                                           .id = KERNEL_FLASH_FRAGMENTS,
-                                           .path = CLATTN_KERNEL_FLASH,
-                                           .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
-                                           .knobs_refusal = knobs_refusal,
-                                           .fit = fit,
-                                           .explain = explain};
+const family cla_family_flash_fragments = {
+    .name = "flash_fragments",
+    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED BF16_TERMS ",
+    .id = KERNEL_FLASH_FRAGMENTS,
+    .path = CLATTN_KERNEL_FLASH,
+    .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
+    .knobs_refusal = knobs_refusal,
+    .fit = fit,
+    .explain = explain};
 
 const family cla_family_decode_fragments = {
     .name = "decode_fragments",
-    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED TERMS ",
+    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED BF16_TERMS ",
     .id = KERNEL_DECODE_FRAGMENTS,
     .path = CLATTN_KERNEL_DECODE,
     .can = CAN_SPLIT,

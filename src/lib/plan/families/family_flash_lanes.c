@@ -81,7 +81,7 @@ static double integer_columns(const problem *p, const variant *v) {
               parts = p->head_dim / columns_together(p->type_kv, p->scale_group, p->head_dim),
               parts_v = p->head_dim_v / scale_columns(type_v, p->scale_group_v, p->head_dim_v);
     return 0.5 * (digits * p->head_dim + weight_digits * p->head_dim_v) +
-           (p->zeros & 1 ? 14.0 : 12.0) * parts + (p->zeros & 2 ? 33.0 : 17.0) * parts_v;
+           (p->zero_points & 1 ? 14.0 : 12.0) * parts + (p->zero_points & 2 ? 33.0 : 17.0) * parts_v;
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {

@@ -49,7 +49,7 @@ static void choose_few_rows(const plan_input *in, const linear_problem *p, const
     k->column_tile = wide ? 16 : 8;
     // The hardware's prefetcher does not follow the parallel rows of a block of W. With more rows
     // than a block, W is cached after the first block, so prefetching is off.
-    k->ask_ahead = p->rows <= k->row_block ? ASK_SECOND_LEVEL : ASK_NOTHING;
+    k->prefetch_level = p->rows <= k->row_block ? PREFETCH_SECOND_LEVEL : PREFETCH_NOTHING;
     const int dot_i8 = k->dot_i8;
     if (dot_i8 || p->rows <= 1) k->column_tile = shared_tile(in, p, dot_i8 != 0);
     cla_knobs_override(k, row);
@@ -84,9 +84,9 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     k->epilogue = p->epilogue && !k->rope;
 }
 
-const family cla_family_linear_few_lanes = {.name = "linear_few_lanes",
-                                            .tunes =
-                                                "LANES ROW_BLOCK COLUMN_BLOCK COLUMN_TILE ASK_AHEAD DOT_I8 ",
-                                            .id = KERNEL_LINEAR_FEW_LANES,
-                                            .knobs_refusal = knobs_refusal,
-                                            .shape = shape};
+const family cla_family_linear_few_lanes = {
+    .name = "linear_few_lanes",
+    .tunes = "LANES ROW_BLOCK COLUMN_BLOCK COLUMN_TILE PREFETCH_LEVEL DOT_I8 ",
+    .id = KERNEL_LINEAR_FEW_LANES,
+    .knobs_refusal = knobs_refusal,
+    .shape = shape};

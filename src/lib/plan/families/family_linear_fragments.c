@@ -11,7 +11,7 @@
 #define MOST_VECTORS 4  // row fragments per warp
 #define MOST_COLUMNS 64 // per warp
 #define LEAST_COLUMNS 32
-#define TERMS 3
+#define BF16_TERMS 3
 // For terms: with a shorter reduction, plain multiply-adds have a smaller error.
 #define FEWEST_REDUCTION 64
 // Estimated share of the engine's rate with terms: each tile converts its numbers again. Not timed
@@ -28,7 +28,7 @@ static void set_largest(knobs *k) {
     k->row_vectors = engine == MATRIX_ENGINE_MFMA || dpas ? 2 : MOST_VECTORS;
     k->column_tile = dpas ? LEAST_COLUMNS : MOST_COLUMNS;
     k->chunk = 32;
-    if (!k->terms) return;
+    if (!k->bf16_terms) return;
     k->row_vectors = engine == MATRIX_ENGINE_MMA ? 2 : 1;
     k->column_tile = engine == MATRIX_ENGINE_MFMA ? MOST_COLUMNS : LEAST_COLUMNS;
 }
@@ -69,10 +69,10 @@ static uint64_t local_bytes(const knobs *k) {
     const int engine = cla_fragments_engine(k), rows = rows_of(k), columns = columns_of(k);
     const int exchanged =
         k->matrix_engine == MATRIX_ENGINE_EMULATION ? FRAGMENTS_EXCHANGE_BYTES(engine) * items_of(k) : 0;
-    const int all = LINEAR_FRAGMENTS_TERMS(k->terms, k->type_q == CLATTN_TYPE_F32) * rows +
-                    LINEAR_FRAGMENTS_TERMS(k->terms, k->type_kv == CLATTN_TYPE_F32) * columns;
+    const int all = LINEAR_FRAGMENTS_TERMS(k->bf16_terms, k->type_q == CLATTN_TYPE_F32) * rows +
+                    LINEAR_FRAGMENTS_TERMS(k->bf16_terms, k->type_kv == CLATTN_TYPE_F32) * columns;
     return (uint64_t)LINEAR_FRAGMENTS_LOCAL_BYTES(engine, all, k->chunk) + (uint64_t)exchanged +
-           (k->terms ? LINEAR_FRAGMENTS_SEEN_BYTES : 0);
+           (k->bf16_terms ? LINEAR_FRAGMENTS_SEEN_BYTES : 0);
 }
 
 // The row's knobs, on top of the engine's largest tile.
@@ -165,7 +165,7 @@ static int proven_engine(const plan_input *in, const linear_problem *p, const kn
 
 static bool choose(const plan_input *in, const linear_problem *p, const knobs *row, knobs *k) {
     static const knobs none = {0};
-    k->type_q = (int)p->type_x, k->type_kv = (int)p->type_w, k->terms = is_in_terms(p) ? TERMS : 0;
+    k->type_q = (int)p->type_x, k->type_kv = (int)p->type_w, k->bf16_terms = is_in_terms(p) ? BF16_TERMS : 0;
     k->matrix_engine = proven_engine(in, p, row);
     if (!k->matrix_engine && row->matrix_engine) return false;
     if (!k->matrix_engine) k->matrix_engine = MATRIX_ENGINE_EMULATION;
@@ -202,7 +202,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     knobs *k = &choice->knobs;
     if (p->rope_head > 0 && p->rope_head % 2 == 0) k->rope = p->rope_interleaved ? 2 : 1;
     choose(in, p, &row->knobs, k);
-    k->wide = p->align_x >= 8 && p->align_w >= 8 ? 2 : 0;
+    k->aligned_vectors = p->align_x >= 8 && p->align_w >= 8 ? 2 : 0;
     choice->options = cla_family_fragments_options(k);
     choice->work_group = items_of(k);
     choice->row_tile = rows_of(k);

@@ -140,7 +140,7 @@ int cla_family_linear_integers(const plan_input *in, const tuned_row *row, int l
 static bool integers_win(const plan_input *in, const linear_problem *p) {
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0,
                  work = (p->type_x == CLATTN_TYPE_F32 ? 26.0 : 18.0) +
-                        (p->type_w == CLATTN_TYPE_Q4_1 || p->type_w == CLATTN_TYPE_U4 || p->zeros);
+                        (p->type_w == CLATTN_TYPE_Q4_1 || p->type_w == CLATTN_TYPE_U4 || p->zero_points);
     return 32.0 * integers > 1.1 * work * floats;
 }
 

@@ -57,7 +57,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
             local_bytes(k->row_block, k->work_group) > cla_family_local_limit(in, KERNEL_LINEAR_ROWS)))
         k->work_group /= 2;
     if (k->row_items > k->work_group) k->row_items = k->work_group;
-    k->wide = is_wide(p);
+    k->aligned_vectors = is_wide(p);
     if (p->rope_head > 0 && p->rope_head % 2 == 0) k->rope = p->rope_interleaved ? 2 : 1;
     cla_family_ask_subgroup(in, k);
     choice->work_group = k->work_group;

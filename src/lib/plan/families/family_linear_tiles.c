@@ -24,7 +24,7 @@ static int64_t columns_of(const knobs *k) {
 
 // Local memory of linear_tiles.cl in bytes: the transposed chunk of x, the chunk of W, and the
 // places of rows and columns.
-static int64_t turned_bytes(const knobs *k) {
+static int64_t transposed_bytes(const knobs *k) {
     return 16 * (int64_t)k->chunk * (rows_of(k) / 4 + 1);
 }
 static int64_t chunk_bytes(const knobs *k) {
@@ -33,7 +33,7 @@ static int64_t chunk_bytes(const knobs *k) {
 static int64_t local_bytes(const knobs *k) {
     const int64_t places = rows_of(k) * 16 + columns_of(k) * (k->scale_group ? 28 : 20),
                   turned = k->rope ? rows_of(k) * 8 + columns_of(k) * 4 : 0;
-    return turned_bytes(k) + chunk_bytes(k) + places + turned;
+    return transposed_bytes(k) + chunk_bytes(k) + places + turned;
 }
 
 static const char *refusal_of(const knobs *k) {
@@ -41,7 +41,7 @@ static const char *refusal_of(const knobs *k) {
     if (k->group_rows > 64 || k->group_columns > 64 || k->group_rows * k->group_columns > 1024)
         return "asks for more than 64 GROUP_ROWS or GROUP_COLUMNS, or for more than 1024 work-items";
     if (k->chunk % 4 || k->chunk > 128) return "asks for a CHUNK above 128 or no multiple of 4";
-    if (2 * k->group_columns * 16 * (rows_of(k) / 4 + 1) > turned_bytes(k) + chunk_bytes(k))
+    if (2 * k->group_columns * 16 * (rows_of(k) / 4 + 1) > transposed_bytes(k) + chunk_bytes(k))
         return "asks for a CHUNK too short for its tile: half a tile of the result must fit in its place";
     return NULL;
 }
@@ -93,8 +93,9 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     if (p->rope_head > 0 && p->rope_head % 2 == 0) k->rope = p->rope_interleaved ? 2 : 1;
     if (!choose_tile(in, p, &row->knobs, k) && !choose_tile(in, p, &none, k))
         set_shape(k, &shapes[SHAPES - 1], &none); // the compiler will report what is missing
-    k->wide = p->align_x >= 4 && p->align_w >= 4;
-    if (p->align_x >= 8 && p->align_w >= 8 && p->type_w != CLATTN_TYPE_F32 && k->chunk % 8 == 0) k->wide = 2;
+    k->aligned_vectors = p->align_x >= 4 && p->align_w >= 4;
+    if (p->align_x >= 8 && p->align_w >= 8 && p->type_w != CLATTN_TYPE_F32 && k->chunk % 8 == 0)
+        k->aligned_vectors = 2;
     cla_family_ask_subgroup(in, k);
     choice->work_group = k->group_rows * k->group_columns;
     choice->row_tile = (int)rows_of(k);
