@@ -1,5 +1,5 @@
-# runner.sh: functions of tests/run.sh and bench/run.sh, which install, build and count. Source it in
-# the top folder.
+# runner.sh: functions of tests/run.sh and bench/run.sh, which install, build and count. Source it
+# in the top folder.
 passed=0 failed=0 skipped=0
 # Check's default of 4 s is too short for a fast test on a busy machine.
 export CK_DEFAULT_TIMEOUT=600

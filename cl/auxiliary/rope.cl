@@ -1,9 +1,9 @@
 // rope.cl: rotary position embedding (Su et al. 2021). Pair d of a row at position n rotates by the
 // angle n * frequency[d].
 //
-// The angle is computed in integers. `frequencies[d]` is the frequency in full circles, times 2^64. So `n
-// * frequencies[d]` modulo 2^64 is the exact fraction of the last circle at any position. A float32
-// product would be wrong by 0.06 radians at position 1,000,000.
+// The angle is computed in integers. `frequencies[d]` is the frequency in full circles, times 2^64.
+// So `n * frequencies[d]` modulo 2^64 is the exact fraction of the last circle at any position. A
+// float32 product would be wrong by 0.06 radians at position 1,000,000.
 //
 // A work-item has one pair or one single column. With the knob HADAMARD a work-group has one row in
 // local memory and multiplies it by the Hadamard matrix after RoPE. If rotary_dim is 0, it only

@@ -1,11 +1,11 @@
-// backward.cl: gradients of q (GRADIENT_OF_KV 0), or of k and v (GRADIENT_OF_KV 1), for any OpenCL 1.2 device.
-// The formulas are in clattn/backward.h.
+// backward.cl: gradients of q (GRADIENT_OF_KV 0), or of k and v (GRADIENT_OF_KV 1), for any OpenCL
+// 1.2 device. The formulas are in clattn/backward.h.
 //
 // A work-group owns TILE_Q rows of the result: query rows, or keys. It loops over the other side,
-// TILE_KV rows at a time, in local memory: keys and values, or query rows and dout. With GRADIENT_OF_KV it
-// also loops over the query heads that share the key. Each kernel computes both dot products of a
-// score again. So groups share no sums and need no atomics, for seven matrix products instead of
-// five.
+// TILE_KV rows at a time, in local memory: keys and values, or query rows and dout. With
+// GRADIENT_OF_KV it also loops over the query heads that share the key. Each kernel computes both
+// dot products of a score again. So groups share no sums and need no atomics, for seven matrix
+// products instead of five.
 //
 // ROW_ITEMS work-items share row r. Work-item (r, c) has the scores of rows c, c + ROW_ITEMS, ...
 // of the other side's tile. It has the same columns of the result. Local size: (TILE_Q * ROW_ITEMS,
@@ -91,8 +91,8 @@ void store_columns(__global ELEMENT(TYPE_GRADIENT) * to, const float *sum, int c
         if (c + x * ROW_ITEMS < width) STORE(TYPE_GRADIENT, to, c + x * ROW_ITEMS, sum[x]);
 }
 
-// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With GRADIENT_OF_KV the first
-// result is dk and the second dv; else the first is dq and the second is unused.
+// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With GRADIENT_OF_KV the
+// first result is dk and the second dv; else the first is dq and the second is unused.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
          __global ELEMENT(TYPE_GRADIENT) * second_result, BACKWARD_CALL) {

@@ -14,11 +14,11 @@
 // Keys with scales are converted without them, so nothing overflows, and the sums are scaled.
 // Values are rounded, like weights.
 //
-// With BF16_TERMS queries and all products are float32. Each number is the sum of three bfloat16 terms,
-// and only the six of nine products that affect float32 are computed. The largest of them has its
-// own sums. A tile's output is added by multiply-adds, since engines do not round sums to nearest.
-// If a number is 2^60 or more, infinite or NaN, the group computes everything again without the
-// engine: `start_again`.
+// With BF16_TERMS queries and all products are float32. Each number is the sum of three bfloat16
+// terms, and only the six of nine products that affect float32 are computed. The largest of them
+// has its own sums. A tile's output is added by multiply-adds, since engines do not round sums to
+// nearest. If a number is 2^60 or more, infinite or NaN, the group computes everything again
+// without the engine: `start_again`.
 //
 // With HEAD_ROWS (decode_fragments.cl) the rows are those of all query heads of a key/value head.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch,

@@ -230,7 +230,8 @@ FRAGMENT_INLINE uint end_chunk(const fetched *f, int buffer, fragment_memory *me
     return strange;
 }
 #else
-// Numbers d to d + 7 of a row; 0 past the reduction. Eight numbers are contiguous with ALIGNED_VECTORS.
+// Numbers d to d + 7 of a row; 0 past the reduction. Eight numbers are contiguous with
+// ALIGNED_VECTORS.
 FRAGMENT_INLINE uint4 piece_of(x_pointer row, int d, const linear_args *a, int columns, long head) {
     uint x[8];
     for (int i = 0; i < 8; i++)

@@ -8,7 +8,7 @@
 // size (ceil(B*rows / TILE_ROWS), ceil(columns / column_tile)).
 //
 // Knobs that change the products:
-//   TURNED     transposed W or x for gradients, whose reduction is over rows (linear.clh)
+//   TRANSPOSED  transposed W or x for gradients, whose reduction is over rows (linear.clh)
 //   DOT_BF16   pairs of bfloat16 along the reduction, of x and W as stored
 //   DOT_I8     integers, for W in ggml's blocks, int8, i4 or u4 (linear_lanes_integers.clh)
 //

@@ -204,9 +204,9 @@ void rope_line(const linear_args *a, __global const ulong *frequencies, long pos
     const int pairs = a->rotary_dim / 2;
     for (int first = 0; first < pairs; first += LANES) {
         float c[LANES] LANES_ALIGNED, s[LANES] LANES_ALIGNED;
-        ulong turn[LANES] LANES_ALIGNED;
+        ulong frequency[LANES] LANES_ALIGNED;
         for (int i = 0; i < LANES; i++) frequency[i] = frequencies[min(first + i, pairs - 1)];
-        const VEC_ULONG part = *(const VEC_ULONG *)turn * (VEC_ULONG)((ulong)position);
+        const VEC_ULONG part = *(const VEC_ULONG *)frequency * (VEC_ULONG)((ulong)position);
         const VEC angle_over_pi = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
         *(VEC *)c = cospi(angle_over_pi) * a->amplitude, *(VEC *)s = sinpi(angle_over_pi) * a->amplitude;
         for (int head = 0; head < columns; head += a->y_head_columns)

@@ -1,6 +1,6 @@
 // probe_ask.cl: how fast does a work-item of decode_lanes.cl read keys and values from memory, if
-// the next tile's rows are prefetched into the cache level of the knob PREFETCH_LEVEL? CPUs differ in
-// cache sizes, in outstanding loads and in hardware prefetch. On a Zen 5 the first level is
+// the next tile's rows are prefetched into the cache level of the knob PREFETCH_LEVEL? CPUs differ
+// in cache sizes, in outstanding loads and in hardware prefetch. On a Zen 5 the first level is
 // fastest, on a Zen 4 the second (up to 1.9 times). A plain reading loop hardly shows this, so the
 // kernel itself is timed.
 #ifndef TYPE_Q

@@ -1,9 +1,9 @@
-// backward_tiles.cl: gradients of q (GRADIENT_OF_KV 0), or of k and v (GRADIENT_OF_KV 1), for GPUs, in OpenCL
-// 1.2. All products are tiled in registers (tiles.clh).
+// backward_tiles.cl: gradients of q (GRADIENT_OF_KV 0), or of k and v (GRADIENT_OF_KV 1), for GPUs,
+// in OpenCL 1.2. All products are tiled in registers (tiles.clh).
 //
 // A work-group owns TILES_ROWS rows of the result: query rows, or keys. It loops over the other
-// side, TILES_COLUMNS rows at a time, and with GRADIENT_OF_KV over the query heads of the group. Groups
-// share no sums and need no atomics. The steps of a tile:
+// side, TILES_COLUMNS rows at a time, and with GRADIENT_OF_KV over the query heads of the group.
+// Groups share no sums and need no atomics. The steps of a tile:
 //   S = Q K^T, dout V^T  in chunks of columns: own rows transposed times the other side's as
 //                        stored. Work-item (ty, tx) has own rows MICRO_ROWS * ty + 0, 1, ... and
 //                        other rows tx + GROUP_COLUMNS * j of both products.

@@ -70,7 +70,7 @@ CLATTN_API const char *clattn_partition_name(clattn_partition partition);
 typedef struct clattn_group_attention_params {
     /* progress reports each finished piece; CANCELLED waits for the pieces that are running. */
     clattn_attention_params attention;
-    clattn_partition partition; /* a partition that the call does not allow is UNSUPPORTED, with the reason */
+    clattn_partition partition; /* UNSUPPORTED, with the reason, if the call does not allow it */
     /* [members]: the share of each member, in any unit. Equal shares and memory make equal bits, if
      * no device fails. NULL: by the rates of earlier calls. */
     const double *shares;
@@ -92,7 +92,7 @@ typedef struct clattn_group_report {
     clattn_partition partition; /* HEADS, ROWS, KEYS or WHOLE */
     int32_t pieces;             /* of all members */
     int32_t handed;             /* pieces that another device ran, because theirs failed */
-    int32_t merged;             /* partial results that were merged, or parts of gradients that were added */
+    int32_t merged;             /* partial results merged, or parts of gradients added */
     double busy;                /* predicted share of all devices' time in which they work */
     char why[256];              /* one line */
 } clattn_group_report;
@@ -109,8 +109,8 @@ typedef struct clattn_group_report {
  *    Blocking  until the results are in host memory
  *    Returns   INVALID_ARGUMENT  as clattn_attention_enqueue; shares that are negative, infinite,
  *                                NaN, or all 0
- *              UNSUPPORTED       no member can run the call, or it cannot be partitioned by `partition`
- *              CANCELLED         by attention.progress
+ *              UNSUPPORTED       no member can run the call, or it cannot be partitioned by
+ *              `partition` CANCELLED         by attention.progress
  *              OUT_OF_MEMORY     no host memory
  *              DEVICE_LOST, DRIVER, BUILD_FAILED, OUT_OF_MEMORY  all devices failed; the status of
  *              the last */

@@ -126,7 +126,7 @@ typedef struct clattn_mpi_attention_params {
 typedef struct clattn_mpi_plan {
     clattn_mpi_strategy strategy;
     char why[256];                                  /* one line */
-    double seconds[CLATTN_MPI_STRATEGY_COUNT];      /* of each strategy; infinity if impossible; 0 for AUTO */
+    double seconds[CLATTN_MPI_STRATEGY_COUNT];      /* infinity if impossible; 0 for AUTO */
     uint64_t sent_bytes[CLATTN_MPI_STRATEGY_COUNT]; /* by the rank that sends most */
     double link_bytes_per_second, link_seconds, flops_per_second, call_seconds;
     int64_t piece_rows;

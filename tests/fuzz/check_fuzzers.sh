@@ -107,8 +107,8 @@ tell_crash() {
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
 
-# fuzz LOG COMMAND...: one run. If the leak checker itself failed without a finding (retry_flaky.sh),
-# run it again.
+# fuzz LOG COMMAND...: one run. If the leak checker itself failed without a finding
+# (retry_flaky.sh), run it again.
 fuzz() {
     said=$1
     shift

@@ -97,7 +97,7 @@ static void identities_differ(const uint8_t *data, size_t size) {
     FUZZ_CHECK(memcmp(digest[0], digest[1], CACHE_KEY_BYTES) != 0);
 }
 
-/* A mark with any bytes: the answers agree, and a step that is begun again and ends removes the mark. */
+/* A mark with any bytes: the answers agree. A step that begins again and ends removes the mark. */
 static void read_mark(cache *c, const uint8_t *data, size_t size) {
     char name[128];
     cache_mark mark;

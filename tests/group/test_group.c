@@ -1,6 +1,7 @@
 // test_group.c: a group of devices returns the result of one device, for every option and every way
-// of partitioning, on two platforms if available. The partitioning planner is in test_group_partition.c,
-// other promises of the header in test_group_promises.c, failures in test_group_faults.c.
+// of partitioning, on two platforms if available. The partitioning planner is in
+// test_group_partition.c, other promises of the header in test_group_promises.c, failures in
+// test_group_faults.c.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

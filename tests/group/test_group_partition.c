@@ -1,6 +1,6 @@
-// test_group_partition.c: how a group partitions a call, without a device. Every unit goes to exactly
-// one member, in proportion to the rates, along the axis that keeps all members busy. Pieces are
-// whole units.
+// test_group_partition.c: how a group partitions a call, without a device. Every unit goes to
+// exactly one member, in proportion to the rates, along the axis that keeps all members busy.
+// Pieces are whole units.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -87,16 +87,17 @@ for type in 4 8 9 10; do
         lint_x86 -DTYPE_Q=1 -DTYPE_OUT=2 -DTYPE_KV=$type $how -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
         lint_x86 -DTYPE_Q=1 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how cl/lanes/decode_lanes.cl
     done
-    for how in -DDOT_I8=1 "-DDOT_I8=1 -DLANES=8 -DPAGED=1 -DKEY_BLOCK=2" "-DDOT_I8=2 -DPAST=1 -DDROPOUT=1" "-DDOT_I8=2 -DLANES=8 -DWEIGHTS=1"; do
+    for how in -DDOT_I8=1 "-DDOT_I8=1 -DLANES=8 -DPAGED=1 -DKEY_BLOCK=2" "-DDOT_I8=2 -DPAST=1 -DDROPOUT=1" \
+        "-DDOT_I8=2 -DLANES=8 -DWEIGHTS=1"; do
         lint_x86 -DTYPE_Q=$((type % 3)) -DTYPE_OUT=$((type % 3)) -DTYPE_KV=$type $how -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
         lint_x86 -DTYPE_Q=2 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how -DHEAD_DIM=320 cl/lanes/flash_lanes.cl
     done
 done
 for kernel in decode_lanes flash_lanes; do
     lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=11 -DDOT_I8=2 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 cl/lanes/$kernel.cl
-    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=12 -DDOT_I8=2 -DLANES=8 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZEROS=3 -DPAST=1 \
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=12 -DDOT_I8=2 -DLANES=8 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZERO_POINTS=3 -DPAST=1 \
         cl/lanes/$kernel.cl
-    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=4 -DTYPE_V=12 -DDOT_I8=1 -DSCALE_GROUP=64 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 \
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=4 -DTYPE_V=12 -DDOT_I8=1 -DSCALE_GROUP=64 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZERO_POINTS=2 \
         -DPAGED=1 cl/lanes/$kernel.cl
     lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=10 -DTYPE_V=11 -DDOT_I8=1 -DLANES=8 -DSCALE_GROUP_V=32 cl/lanes/$kernel.cl
     refuse -DTYPE_KV=6 -DTYPE_Q=1 -DDOT_I8=1 -DSCALE_GROUP=32 cl/lanes/$kernel.cl
@@ -106,7 +107,8 @@ for type in 8 9 10; do
         lint_x86 -DTYPE_Q=$((type % 3)) -DTYPE_OUT=$((type % 3)) -DTYPE_KV=$type $how cl/linear/linear_lanes.cl
     done
 done
-for how in "-DTYPE_KV=4 -DSCALE_GROUP=1" "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_SCALE=1 -DLANES=8" "-DTYPE_KV=12 -DSCALE_GROUP=128 -DTYPE_SCALE=2 -DZEROS=1 -DTYPE_Q=2"; do
+for how in "-DTYPE_KV=4 -DSCALE_GROUP=1" "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_SCALE=1 -DLANES=8" \
+    "-DTYPE_KV=12 -DSCALE_GROUP=128 -DTYPE_SCALE=2 -DZERO_POINTS=1 -DTYPE_Q=2"; do
     # shellcheck disable=SC2086
     for way in 1 2; do lint_x86 $how -DDOT_I8=$way cl/linear/linear_lanes.cl; done
 done
@@ -179,7 +181,8 @@ for level in "v2 mulps" "v3 vfmadd"; do
         { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
 done
 # Without the engine there is no such instruction, whatever the CPU.
-! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl -I"$knobs" \
+! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+    -Icl -I"$knobs" \
     cl/matrix/flash_matrix.cl | grep -q tdpbf16ps
 # Sub-groups in Khronos' spelling. clang does not declare Intel's.
 for ways in 1 5 17 21; do
@@ -221,17 +224,17 @@ done
 # of one row.
 for kernel in $any_type; do
     lint -DTYPE_KV=11 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 "$kernel"
-    lint -DTYPE_KV=4 -DTYPE_V=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 -DPAST=1 "$kernel"
-    lint -DTYPE_KV=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZEROS=3 -DPAGED=1 -DHEAD_DIM=78 -DHEAD_DIM_V=34 "$kernel"
+    lint -DTYPE_KV=4 -DTYPE_V=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZERO_POINTS=2 -DPAST=1 "$kernel"
+    lint -DTYPE_KV=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZERO_POINTS=3 -DPAGED=1 -DHEAD_DIM=78 -DHEAD_DIM_V=34 "$kernel"
     refuse -DTYPE_KV=4 -DSCALE_GROUP=48 "$kernel"
     refuse -DTYPE_KV=1 -DSCALE_GROUP=32 "$kernel"
-    refuse -DTYPE_KV=4 -DZEROS=1 "$kernel"
+    refuse -DTYPE_KV=4 -DZERO_POINTS=1 "$kernel"
 done
 refuse -DTYPE_KV=4 -DTYPE_Q=1 -DSCALE_GROUP=32 cl/fragments/flash_fragments.cl
 for step in append shift; do
     lint -DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 cl/auxiliary/$step.cl
-    lint -DROPE=2 -DTYPE_KV=11 -DSCALE_GROUP=1 -DZEROS=1 -DWORK_GROUP=32 cl/auxiliary/$step.cl
-    lint -DTYPE_KV=6 -DSCALE_GROUP=64 -DTYPE_SCALE=2 -DZEROS=1 cl/auxiliary/$step.cl
+    lint -DROPE=2 -DTYPE_KV=11 -DSCALE_GROUP=1 -DZERO_POINTS=1 -DWORK_GROUP=32 cl/auxiliary/$step.cl
+    lint -DTYPE_KV=6 -DSCALE_GROUP=64 -DTYPE_SCALE=2 -DZERO_POINTS=1 cl/auxiliary/$step.cl
 done
 # Without dropout there is no code for it.
 for kernel in cl/portable/softmax.cl $any_type; do
@@ -243,9 +246,10 @@ lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/decode_lanes.c
 # Gradients: each option, and two keys or rows in one word.
 for ops in 1 2 4 8 15; do lint -DSCORE_OPS=$ops -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/lanes/backward_lanes.cl; done
 for keys in 0 1; do
-    for ops in 0 1 2 4 8 15; do lint -DOF_KEYS=$keys -DSCORE_OPS=$ops -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/backward_tiles.cl; done
+    for ops in 0 1 2 4 8 15; do lint -DGRADIENT_OF_KV=$keys -DSCORE_OPS=$ops -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/backward_tiles.cl; done
     for rows in 4 8; do
-        lint -DOF_KEYS=$keys -DMICRO_ROWS=$rows -DGROUP_COLUMNS=8 -DTYPE_Q=1 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_GRADIENT=1 -DALIGNED_VECTORS=2 \
+        lint -DGRADIENT_OF_KV=$keys -DMICRO_ROWS=$rows -DGROUP_COLUMNS=8 -DTYPE_Q=1 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_GRADIENT=1 \
+            -DALIGNED_VECTORS=2 \
             -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=256 -DHEAD_DIM_V=$((8 * rows)) cl/tiles/backward_tiles.cl
     done
 done
@@ -269,8 +273,10 @@ for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DT
 done
 # Its products of two by two tiles, for scores, for dV and dK, and for dQ. There are as many operand
 # loads as products. Loads and stores of sums are outside of the loop over steps.
-found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
-    -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" cl/matrix/backward_matrix.cl)
+found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S \
+    -o - \
+    -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" \
+    cl/matrix/backward_matrix.cl)
 products=$(echo "$found" | grep -c tdpbf16ps)
 [ "$products" -ge 12 ] && [ "$(echo "$found" | grep -c 'tileloadd.*tmm[4-7]')" = "$products" ] &&
     [ "$(echo "$found" | grep -c 'tilestored')" -le "$products" ] ||
@@ -281,25 +287,28 @@ refuse -DDROPOUT=2 cl/portable/flash.cl
 # Every way to add partial sums of a score, with sub-groups and without.
 for head in 8 64 80 96 128 256 576; do
     for rows in 1 2 4; do
-        lint -DEIGHTS=1 -DHEAD_DIM=$head -DHEAD_DIM_V=$head -DROWS=$rows -DTYPE_KV=4 -DSCORE_OPS=15 cl/tiles/decode_groups.cl
+        lint -DLOADS_OF_8=1 -DHEAD_DIM=$head -DHEAD_DIM_V=$head -DROWS=$rows -DTYPE_KV=4 -DSCORE_OPS=15 cl/tiles/decode_groups.cl
         for size in 8 32 64; do
             lint -cl-std=CL3.0 -Wno-ignored-pragmas -DHEAD_DIM=$head -DROWS=$rows -DSUBGROUP=$size -DSUBGROUP_WAYS=5 \
                 cl/tiles/decode_groups.cl
         done
     done
 done
-for how in "-DTYPE_KV=4 -DROWS=1" "-DTYPE_KV=8 -DROWS=2" "-DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 -DZEROS=1" \
+for how in "-DTYPE_KV=4 -DROWS=1" "-DTYPE_KV=8 -DROWS=2" "-DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 -DZERO_POINTS=1" \
     "-DTYPE_KV=4 -DPAGED=1 -DTYPE_V=9" "-DTYPE_KV=8 -DPAST=1 -DTYPE_V=3" "-DTYPE_KV=9 -DPAGED=1" "-DTYPE_KV=10 -DROWS=2" \
-    "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_SCALE=2 -DPAST=1" "-DTYPE_KV=12 -DSCALE_GROUP=64 -DZEROS=1" "-DTYPE_KV=12 -DSCALE_GROUP=1"; do
-    lint -DEIGHTS=1 -DDOT_I8=1 -DTYPE_Q=2 $how -DSCORE_OPS=15 cl/tiles/decode_groups.cl
-    lint -cl-std=CL3.0 -Wno-ignored-pragmas -DEIGHTS=1 -DDOT_I8=3 -DTYPE_Q=1 $how -DHEAD_DIM=96 cl/tiles/decode_groups.cl
+    "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_SCALE=2 -DPAST=1" "-DTYPE_KV=12 -DSCALE_GROUP=64 -DZERO_POINTS=1" \
+    "-DTYPE_KV=12 -DSCALE_GROUP=1"; do
+    lint -DLOADS_OF_8=1 -DDOT_I8=1 -DTYPE_Q=2 $how -DSCORE_OPS=15 cl/tiles/decode_groups.cl
+    lint -cl-std=CL3.0 -Wno-ignored-pragmas -DLOADS_OF_8=1 -DDOT_I8=3 -DTYPE_Q=1 $how -DHEAD_DIM=96 cl/tiles/decode_groups.cl
 done
 for how in 0 1 3; do lint -cl-std=CL3.0 -DDOT_I8=$how cl/probes/probe_eights.cl; done
-for refused in "-DTYPE_KV=6 -DEIGHTS=1" -DTYPE_KV=4 "-DTYPE_KV=4 -DEIGHTS=1 -DHEAD_DIM=20"; do refuse -DDOT_I8=1 $refused cl/tiles/decode_groups.cl; done
+for refused in "-DTYPE_KV=6 -DLOADS_OF_8=1" -DTYPE_KV=4 "-DTYPE_KV=4 -DLOADS_OF_8=1 -DHEAD_DIM=20"; do
+    refuse -DDOT_I8=1 $refused cl/tiles/decode_groups.cl
+done
 refuse -DROWS=3 cl/tiles/decode_groups.cl
 refuse -DWORK_GROUP=24 cl/tiles/decode_groups.cl
 refuse -DWORK_GROUP=64 -DHEAD_DIM=520 cl/tiles/decode_groups.cl
-refuse -DEIGHTS=1 -DHEAD_DIM=20 cl/tiles/decode_groups.cl
+refuse -DLOADS_OF_8=1 -DHEAD_DIM=20 cl/tiles/decode_groups.cl
 refuse -cl-std=CL3.0 -DWORK_GROUP=16 -DSUBGROUP=32 -DSUBGROUP_WAYS=5 cl/tiles/decode_groups.cl
 for lanes in 4 8 16; do
     for shared in 0 1; do
@@ -322,7 +331,9 @@ refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/lanes/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/lanes/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/lanes/flash_lanes.cl
 lint -DDOT_I8=1 -DTYPE_KV=4 cl/lanes/flash_lanes.cl
-for refused in -DTYPE_KV=2 "-DTYPE_KV=8 -DLANES=4" "-DTYPE_KV=8 -DREDUCTION_TILE=48"; do refuse -DDOT_I8=1 $refused cl/linear/linear_lanes.cl; done
+for refused in -DTYPE_KV=2 "-DTYPE_KV=8 -DLANES=4" "-DTYPE_KV=8 -DREDUCTION_TILE=48"; do
+    refuse -DDOT_I8=1 $refused cl/linear/linear_lanes.cl
+done
 for refused in -DTYPE_KV=1 "-DTYPE_KV=4 -DHEAD_DIM=80" "-DTYPE_KV=4 -DLANES=4" "-DTYPE_KV=4 -DTILE_KV=66 -DKEY_BLOCK=2" \
     "-DTYPE_KV=4 -DTILE_KV=320" "-DTYPE_KV=4 -DTILE_KV=60 -DKEY_BLOCK=6"; do
     # shellcheck disable=SC2086
@@ -388,7 +399,8 @@ fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
         lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DSCORE_OPS=1167 -DHEAD_DIM=77 -DHEAD_DIM_V=33 $fragments
-        lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DROW_VECTORS=2 -DALIGNED_VECTORS=2 -DTILE_KV=48 -DHEAD_DIM=256 -DHEAD_DIM_V=72 $fragments
+        lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DROW_VECTORS=2 -DALIGNED_VECTORS=2 -DTILE_KV=48 -DHEAD_DIM=256 -DHEAD_DIM_V=72 \
+            $fragments
     done
     for engine in 3 5 6 7 8 9; do
         lint -DTYPE_KV=$type -DEMULATED=$engine cl/probes/probe_fragments.cl
@@ -402,7 +414,8 @@ for type in 1 2; do
     lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DALIGNED_VECTORS=2 -DHEAD_DIM=96 cl/fragments/decode_fragments.cl
     for dim in 64 128; do
         ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-            -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=$type -DTYPE_KV=$type \
+            -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=$type \
+            -DTYPE_KV=$type \
             -DHEAD_DIM=$dim -DHEAD_DIM_V=$dim -Icl -I"$knobs" $fragments)
         [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = "$dim" ] ||
             { echo "$fragments: products of heads of $dim"; exit 1; }
@@ -415,12 +428,15 @@ for engine in 3 5 6 7 8 9; do
         -DHEAD_DIM=96 $fragments
 done
 ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-    -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=3 -DTILE_KV=32 \
+    -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=0 -DTYPE_KV=0 \
+    -DBF16_TERMS=3 -DTILE_KV=32 \
     -DROW_VECTORS=1 -Icl -I"$knobs" $fragments)
 [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c 'mma.sync.*\.bf16\.')" = 192 ] || { echo "$fragments: products of terms"; exit 1; }
-for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=2" "-DTYPE_Q=1 -DTYPE_KV=1 -DBF16_TERMS=3" "-DBF16_TERMS=3 -DEMULATED=4 -DGROUP_ROWS=4" \
+for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=2" "-DTYPE_Q=1 -DTYPE_KV=1 -DBF16_TERMS=3" \
+    "-DBF16_TERMS=3 -DEMULATED=4 -DGROUP_ROWS=4" \
     "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
-    -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DALIGNED_VECTORS=1 -DMATRIX_ENGINE=2 "-DEMULATED=4 -DTILE_KV=32" \
+    -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DALIGNED_VECTORS=1 -DMATRIX_ENGINE=2 \
+    "-DEMULATED=4 -DTILE_KV=32" \
     "-DEMULATED=7 -DTILE_KV=48" -DMATRIX_ENGINE=5 -DMATRIX_ENGINE=7; do
     # shellcheck disable=SC2086
     refuse $refused $fragments
@@ -432,7 +448,8 @@ for type in 1 2; do
     for engine in 3 5 6 7 8 9; do
         for rope in 0 1 2; do
             lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_OUT=$rope -DEMULATED=$engine -DROPE=$rope $fragments
-            lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_BIAS=$rope -DEMULATED=$engine -DROPE=$rope -DALIGNED_VECTORS=2 -DCHUNK=64 -DGROUP_ROWS=1 \
+            lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_BIAS=$rope -DEMULATED=$engine -DROPE=$rope -DALIGNED_VECTORS=2 -DCHUNK=64 \
+                -DGROUP_ROWS=1 \
                 $fragments
         done
     done
@@ -446,17 +463,20 @@ done
 for products in "6 -DTYPE_Q=0 -DTYPE_KV=0" "3 -DTYPE_Q=0 -DTYPE_KV=2" "3 -DTYPE_Q=2 -DTYPE_KV=0"; do
     for engine in 3 5 6 7 8 9; do
         # shellcheck disable=SC2086
-        lint ${products#* } -DBF16_TERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DALIGNED_VECTORS=$((engine % 2 * 2)) -DTYPE_OUT=$((engine % 3)) \
+        lint ${products#* } -DBF16_TERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DALIGNED_VECTORS=$((engine % 2 * 2)) \
+            -DTYPE_OUT=$((engine % 3)) \
             $fragments
     done
     # shellcheck disable=SC2086
     count=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DBF16_TERMS=3 ${products#* } -Icl -I"$knobs" \
+        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DBF16_TERMS=3 ${products#* } \
+        -Icl -I"$knobs" \
         $fragments | grep -c 'mma.sync.*\.bf16\.')
     [ "$count" = $((${products%% *} * 32)) ] || { echo "$fragments: $count products of terms"; exit 1; }
 done
 for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_Q=0 -DTYPE_KV=2" -DBF16_TERMS=2 \
-    "-DBF16_TERMS=3 -DTYPE_Q=1 -DTYPE_KV=1" "-DBF16_TERMS=3 -DTYPE_Q=2 -DTYPE_KV=2" "-DBF16_TERMS=3 -DTYPE_KV=1" "-DBF16_TERMS=3 -DTYPE_Q=1" \
+    "-DBF16_TERMS=3 -DTYPE_Q=1 -DTYPE_KV=1" "-DBF16_TERMS=3 -DTYPE_Q=2 -DTYPE_KV=2" "-DBF16_TERMS=3 -DTYPE_KV=1" \
+    "-DBF16_TERMS=3 -DTYPE_Q=1" \
     "-DBF16_TERMS=3 -DTYPE_KV=8" -DCHUNK=16 -DCHUNK=48 -DROW_VECTORS=5 -DCOLUMN_TILE=24 -DCOLUMN_TILE=128 \
     -DGROUP_ROWS=9 -DALIGNED_VECTORS=1 -DMATRIX_ENGINE=2 -DMATRIX_ENGINE=4 -DEMULATED=4 "-DEMULATED=7 -DCOLUMN_TILE=48" \
     "-DGROUP_ROWS=1 -DROW_VECTORS=1" "-DGROUP_COLUMNS=1 -DCOLUMN_TILE=16"; do
@@ -491,7 +511,8 @@ for type in 8 9 10; do
     for lanes in 4 8 16; do
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/linear/linear_few_lanes.cl
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -DREDUCTION_TILE=64 cl/linear/linear_lanes.cl
-        [ $lanes = 4 ] || for how in "-DDOT_I8=1 -DEPILOGUE=1" "-DDOT_I8=2 -DASK_AHEAD=3 -DROW_BLOCK=1 -DCOLUMN_BLOCK=8 -DCOLUMN_TILE=32"; do
+        [ $lanes = 4 ] || for how in "-DDOT_I8=1 -DEPILOGUE=1" \
+            "-DDOT_I8=2 -DPREFETCH_LEVEL=3 -DROW_BLOCK=1 -DCOLUMN_BLOCK=8 -DCOLUMN_TILE=32"; do
             # shellcheck disable=SC2086
             lint_x86 -DTYPE_KV=$type -DLANES=$lanes $how cl/linear/linear_few_lanes.cl
         done
@@ -535,9 +556,11 @@ for rows in 4 8; do
     for columns in 8 16 32 64; do
         lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 \
             cl/tiles/flash_tiles.cl
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 \
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) \
+            -DHEAD_DIM=77 \
             -DHEAD_DIM_V=33 cl/tiles/flash_tiles.cl
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) \
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DALIGNED_VECTORS=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - \
+            rows / 8)) \
             -DSCORE_OPS=1 cl/tiles/decode_tiles.cl
     done
 done

@@ -157,7 +157,7 @@ CASES = {
     "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
     "decode bf16 d64 i8": flash(BF16, 64, 64, 3, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32", groups=(1, 1), causal=66, heads=20, kv_heads=2, cache=I8,
                                 kernel="decode_fragments"),
-    "decode f16 d64 i8 integers": flash(F16, 64, 64, 1, 70, "-DEIGHTS=1 -DWORK_GROUP=64 -DROWS=1 -DDOT_I8=4", groups=(2, 1), cache=I8,
+    "decode f16 d64 i8 integers": flash(F16, 64, 64, 1, 70, "-DLOADS_OF_8=1 -DWORK_GROUP=64 -DROWS=1 -DDOT_I8=4", groups=(2, 1), cache=I8,
                                         kernel="decode_groups"),
     "flash f32 d64 causal": flash(F32, 64, 40, 33, 70, "-DALIGNED_VECTORS=2 -DTILE_KV=32 -DBF16_TERMS=3", groups=(2, 1), causal=30, kv_heads=2),
     "flash f32 d24 strange": flash(F32, 24, 24, 33, 40, "-DALIGNED_VECTORS=0 -DTILE_KV=16 -DBF16_TERMS=3", groups=(2, 1), causal=7, heads=1,

@@ -136,7 +136,7 @@ def gradient_reads(code, language, options):
 
 def reads_of(kernel, code, language, options):
     """Returns (bytes read: counted, by the formula) if both are known."""
-    if kernel == "decode_groups" and "-DEIGHTS=1" in options:
+    if kernel == "decode_groups" and "-DLOADS_OF_8=1" in options:
         return decode_reads(code, language, options)
     if kernel == "backward_tiles":
         return gradient_reads(code, language, options) if language is SASS else None

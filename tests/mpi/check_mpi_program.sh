@@ -76,8 +76,8 @@ a, b = (np.load(f).astype(np.float64) for f in sys.argv[1:3])
 sys.exit(not (a.shape == b.shape and np.nanmax(np.abs(a - b)) <= 1e-5 and np.abs(a).max() > 0.1))
 PYTHON
 }
-# Run a command alone and distributed this strategy, and compare the results. Returns false if the check
-# is skipped.
+# Run a command alone and distributed this strategy, and compare the results. Returns false if the
+# check is skipped.
 compare() {
     taken || return 1
     name=$1 ranks=$2 strategy=$3

@@ -372,8 +372,8 @@ static void check_assembler(const plan_input *in, const bool *has, bool *planned
 }
 
 // PoCL 4 to 6 crash when inline assembly runs in work-groups of more than one work-item
-// (device/defects.c). Kernels with assembly must be planned with groups of one, also by tuned rows.
-// Probes and steps, which have no plan, must declare the group in their text.
+// (device/driver_quirks.c). Kernels with assembly must be planned with groups of one, also by tuned
+// rows. Probes and steps, which have no plan, must declare the group in their text.
 START_TEST(assembler_in_groups_of_one) {
     bool has[KERNEL_COUNT], says[KERNEL_COUNT], planned[KERNEL_COUNT] = {false};
     int count = 0;

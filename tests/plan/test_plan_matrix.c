@@ -266,8 +266,8 @@ static const struct terms_case {
 } terms_cases[] = {
     {"", 0.0f, 64, 0, 0, "float32 queries are not rounded"},
     {"", 599.0f, 64, 0, 0, "six products"},
-    {"", 601.0f, 64, 0, 0, "TERMS=3 asks"},
-    {"flash_fragments :", 4000.0f, 64, 0, 0, "TERMS=3 asks"},
+    {"", 601.0f, 64, 0, 0, "BF16_TERMS=3 asks"},
+    {"flash_fragments :", 4000.0f, 64, 0, 0, "BF16_TERMS=3 asks"},
     {"flash_fragments : BF16_TERMS=3", 4000.0f, 64, MATRIX_ENGINE_MMA, 32, "six products for one"},
     {"flash_fragments : BF16_TERMS=3", 4000.0f, 128, MATRIX_ENGINE_MMA, 16, "six products for one"},
     {"flash_fragments : BF16_TERMS=3 TILE_KV=64", 4000.0f, 128, 0, 0, "local memory"},

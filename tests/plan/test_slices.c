@@ -1,6 +1,6 @@
-// test_slices.c: work that is cut into slices (device/pace.h), tested inside the library: cuts of
-// grids and rows, and the learned rate. Also identical results with one slice and many, progress
-// callbacks and cancellation. Results of calls are in every other suite.
+// test_slices.c: work that is cut into slices (device/launch_slicing.h), tested inside the library:
+// cuts of grids and rows, and the learned rate. Also identical results with one slice and many,
+// progress callbacks and cancellation. Results of calls are in every other suite.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"

@@ -360,7 +360,8 @@ def lifetimes():
         script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, numpy as np\nc = clattn.Context(cache_dir={folder!r})\n" \
                  "x = np.ones((1, 1, 4, 8), np.float32)\nc.attention(x, x, x)\ng = clattn.Group([c])\nleft = clattn.Buffer(x, context=c)"
         subprocess.run([sys.executable, "-B", "-c", script], check=True)
-        # clattn reads no binaries from PoCL, so the folder stays empty (src/lib/device/driver_quirks.c).
+        # clattn reads no binaries from PoCL, so the folder stays empty
+        # (src/lib/device/driver_quirks.c).
         unkept = "PoCL " in clattn.devices()[0]["platform"]
         check(unkept or os.listdir(folder), "a context that is left open keeps its kernels")
         forked = script + "\nimport os, sys\npid = os.fork()\nif pid: sys.exit(os.waitpid(pid, 0)[1] // 256)\nc.close()\nif not c.handle: sys.exit(2)\n" \

@@ -55,7 +55,7 @@ def told(struct, sizes, host, path=""):
         elif word == "clattn_tensor[]":
             found[here] = [x for x in (held(x, host) for x in value) if x] or None
         elif word == "clattn_packed":
-            found[here] = tuple(value.made) if any(value.made) else None
+            found[here] = tuple(value.layout_id) if any(value.layout_id) else None
         elif word in clattn.HEADER:
             found.update(told(value, sizes, host, here + "."))
         elif word in clattn.HOST and value:

@@ -1,5 +1,5 @@
-// test_timed.c: how a call without progress learns the speed of a device (device/pace.h), from
-// inside the library. One large launch at a time is timed by its event, and no thread waits. A
+// test_timed.c: how a call without progress learns the speed of a device (device/launch_slicing.h),
+// from inside the library. One large launch at a time is timed by its event, and no thread waits. A
 // short launch is neither sliced nor timed. Hidden keys do not count. How work is sliced is in
 // test_slices.c.
 #include "support/case_assert.h"

@@ -49,7 +49,8 @@ void harness_set_guard(int64_t elements);
 void harness_start(void);
 
 // Returns whether the context's driver compiles the kernels of these tuned rows correctly. PoCL 4
-// to 6 compile the kernels of tiles and groups right or wrong by chance (src/lib/device/driver_quirks.c).
+// to 6 compile the kernels of tiles and groups right or wrong by chance
+// (src/lib/device/driver_quirks.c).
 bool harness_compiles_right(const clattn_context *context, const char *rows);
 void harness_stop(void);
 // Another context on the harness' device, with `params` for the rest. Fails the Check test without

@@ -73,8 +73,8 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
 }
 
 // Let the library check the tensors' types, strides and buffers: all_to_all and all_gather copy
-// rows, and show the library only the copies. Other errors are ignored here, because a strategy may run
-// the call in pieces.
+// rows, and show the library only the copies. Other errors are ignored here, because a strategy may
+// run the call in pieces.
 static clattn_status ask_library(clattn_mpi *w, const clattn_mpi_attention_params *p) {
     const clattn_attention_params call = {.q = p->q,
                                           .kv = {.k = p->k,

@@ -1,5 +1,5 @@
-// cost.c: predicts the time of each strategy and chooses one. The prediction uses a way's bytes and the
-// link's rate, and its operations and the device's rate. bench/scale.py has the same model for
+// cost.c: predicts the time of each strategy and chooses one. The prediction uses a way's bytes and
+// the link's rate, and its operations and the device's rate. bench/scale.py has the same model for
 // machines that are not available.
 //
 // The rates are measured:

@@ -177,14 +177,14 @@ class Group(_Closed):
     def attention(self, q, k, v, **options):
         """Compute Context.attention, with the work partitioned over the contexts.
 
-        `partition` is "auto", "heads", "rows", "keys" or "whole", and `shares` has a number for each
-        context. Afterwards .report and .shares describe the partition: a dictionary, and one for
-        each context."""
+        `partition` is "auto", "heads", "rows", "keys" or "whole", and `shares` has a number for
+        each context. Afterwards .report and .shares describe the partition: a dictionary, and
+        one for each context."""
         return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **options})
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
-        """Compute Context.attention_backward, with `partition`, `shares`, .report and .shares as for
-        attention()."""
+        """Compute Context.attention_backward, with `partition`, `shares`, .report and .shares as
+        for attention()."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, "dlse": dlse, **options}
         return self._told("clattn_group_attention_backward", _backward, clattn_group_attention_backward_params(), given)
 

@@ -1,5 +1,5 @@
-// device_group.h: --devices of attend, bench and verify: one session for each device, and a group of
-// their contexts.
+// device_group.h: --devices of attend, bench and verify: one session for each device, and a group
+// of their contexts.
 #ifndef CLATTN_CLI_DEVICES_DEVICE_GROUP_H
 #define CLATTN_CLI_DEVICES_DEVICE_GROUP_H
 #include "cli/attend/expect.h"

@@ -18,7 +18,7 @@ typedef struct layer_share {
 // EXIT_WRONG after printing a line if there are fewer query heads than ranks.
 int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_t kv_heads);
 // Read this rank's heads of a layer's tensor, LAYER_WQ and so on. `packed`: it contains q, k and v.
-// `turned`: it is [in, out].
+// `transposed`: it is [in, out].
 int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool transposed,
                      const load_place *place, array *a);
 

@@ -96,10 +96,10 @@ bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes,
 /* Remove a file. A missing file is no error. */
 void cla_os_folder_remove(os_folder *folder, const char *name);
 
-/* A file with one digit that this process locks. The lock ends with the process, even in a crash.
- * `number` is the stored digit, 0 in a new file. `hold` returns false if another process holds the
- * file, if the file is missing and `creates` is false, or on a system error. `set` stores another
- * digit. `let_go` unlocks, and removes the file if the digit is 0. */
+/* A file with one digit that this process locks until it ends, even in a crash. `number` is the
+ * digit, 0 in a new file. `hold` returns false on a system error, or if another process holds the
+ * file, or if it is missing and `creates` is false. `let_go` unlocks, and removes the file if the
+ * digit is 0. */
 typedef struct os_held {
     void *handle; /* NULL: not held */
     int number;

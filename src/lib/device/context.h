@@ -75,7 +75,7 @@ struct clattn_context {
     // The active recording (launch/recording.h) and the queue that it records. NULL: none.
     _Atomic(struct clattn_recording *) recording;
     _Atomic(cl_command_queue) recorded_queue;
-    struct pace *pace;           // see device/pace.h
+    struct pace *pace;           // see device/launch_slicing.h
     struct pool *pool;           // see device/pool.h
     struct probe_state *probes;  // see probe/probe.h
     struct planner *planner;     // see plan/planner.h

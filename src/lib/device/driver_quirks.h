@@ -1,6 +1,6 @@
-// driver_quirks.h: a table of driver defects that crash the process or corrupt results, by the driver's
-// version, each with its source. A defect disables a feature. It never selects a kernel. A second
-// table has the compilers that are known to compile inline assembly.
+// driver_quirks.h: a table of driver defects that crash the process or corrupt results, by the
+// driver's version, each with its source. A defect disables a feature. It never selects a kernel. A
+// second table has the compilers that are known to compile inline assembly.
 #ifndef CLATTN_DEVICE_DRIVER_QUIRKS_H
 #define CLATTN_DEVICE_DRIVER_QUIRKS_H
 #include <clattn/runtime.h>

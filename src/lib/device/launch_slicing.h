@@ -1,8 +1,9 @@
-// launch_slicing.h: limits the work of one launch. Desktop systems reset a GPU whose launch runs for seconds,
-// so a large launch is cut into slices of about PACE_SECONDS each. The slice size follows the rate
-// that the compiled kernel has shown. Before the first measurement it follows a rate far below any
-// real device. Launches on CPU devices are cut only for a caller that wants progress callbacks.
-// `chain.c` uses this, and so does code that cuts work in ways that a grid cannot express.
+// launch_slicing.h: limits the work of one launch. Desktop systems reset a GPU whose launch runs
+// for seconds, so a large launch is cut into slices of about PACE_SECONDS each. The slice size
+// follows the rate that the compiled kernel has shown. Before the first measurement it follows a
+// rate far below any real device. Launches on CPU devices are cut only for a caller that wants
+// progress callbacks. `chain.c` uses this, and so does code that cuts work in ways that a grid
+// cannot express.
 //
 // With progress callbacks the host waits for each slice, and so measures its rate. Otherwise one
 // large launch at a time has an event, without a wait. The next large launch checks whether the

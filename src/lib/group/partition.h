@@ -1,6 +1,6 @@
-// `partition.h`: partitions a call: along which axis, how much for each device, and how a share is cut
-// into pieces. Pure arithmetic on boxes. A box is a range of batch items, query heads, query rows
-// and keys. Used by call.c, and tested without a device.
+// `partition.h`: partitions a call: along which axis, how much for each device, and how a share is
+// cut into pieces. Pure arithmetic on boxes. A box is a range of batch items, query heads, query
+// rows and keys. Used by call.c, and tested without a device.
 #ifndef CLATTN_GROUP_PARTITION_H
 #define CLATTN_GROUP_PARTITION_H
 #include <clattn/clattn.h>
@@ -19,8 +19,8 @@ typedef struct box {
 #define PARTITION_CAN_ROWS 8u
 #define PARTITION_CAN_KEYS 16u
 
-// Rows are cut at multiples of PARTITION_ROWS, or of a block mask's blocks if there is one. Keys are
-// always cut at multiples of PARTITION_KEYS.
+// Rows are cut at multiples of PARTITION_ROWS, or of a block mask's blocks if there is one. Keys
+// are always cut at multiples of PARTITION_KEYS.
 #define PARTITION_ROWS 16
 #define PARTITION_KEYS CLATTN_BLOCK_KEYS
 
@@ -37,8 +37,8 @@ typedef struct partition_problem {
 box cla_partition_whole(const partition_problem *p);
 bool cla_partition_is_whole(const partition_problem *p, const box *b, int axis);
 
-// A partitioned axis. Its units are groups or single heads (CLATTN_PARTITION_HEADS), blocks of rows, or
-// blocks of keys.
+// A partitioned axis. Its units are groups or single heads (CLATTN_PARTITION_HEADS), blocks of
+// rows, or blocks of keys.
 typedef struct partition_axis {
     clattn_partition partition;
     bool single;   // units are single heads, not groups

@@ -1,6 +1,6 @@
-// int8_dot_gpu.h: probes for dot products of eight bytes, as decode uses them on GPUs (probe_eights.cl).
-// One probe computes in integers with the device's own instruction (its forms are in
-// cl/base/dots.clh). The other computes in float32 and is the rate to beat. Each is a row in
+// int8_dot_gpu.h: probes for dot products of eight bytes, as decode uses them on GPUs
+// (probe_eights.cl). One probe computes in integers with the device's own instruction (its forms
+// are in cl/base/dots.clh). The other computes in float32 and is the rate to beat. Each is a row in
 // probes.c. Plans run them on demand: the kernel uses only instructions that the compiler's macros
 // or the compute capability promise.
 #ifndef CLATTN_PROBE_INT8_DOT_GPU_H

@@ -15,9 +15,9 @@ cl_int cla_binary_build(const clattn_context *c, cl_program built, const char *o
 // is none.
 unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *bytes);
 
-// Part of cla_ptx_enable_wgmma: returns a copy of PTX text with its target sm_NN changed to sm_NNa and
-// without FRAGMENT_HIDDEN marks, NUL-terminated. The caller releases it. NULL if `binary` is not
-// such text.
+// Part of cla_ptx_enable_wgmma: returns a copy of PTX text with its target sm_NN changed to sm_NNa
+// and without FRAGMENT_HIDDEN marks, NUL-terminated. The caller releases it. NULL if `binary` is
+// not such text.
 char *cla_ptx_patch_target(const clattn_context *c, const unsigned char *binary, size_t bytes);
 
 // NVIDIA's compiler rejects wgmma for its default target. Kernels emit wgmma as comments that begin

@@ -113,7 +113,8 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
     return NULL;
 }
 
-// Some drivers crash or waste time when a binary is requested (defects.c). Logged once per context.
+// Some drivers crash or waste time when a binary is requested (driver_quirks.c). Logged once per
+// context.
 static bool may_ask(clattn_context *c) {
     const char *why = cla_defect(DEFECT_OF_BINARIES, &c->capabilities);
     if (why && !atomic_exchange(&c->binaries_told, true))

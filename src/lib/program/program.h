@@ -47,7 +47,7 @@ typedef struct program_spec {
 #define PROGRAM_OPTIONS "-cl-std=CL1.2"
 #define PROGRAM_MOST_OPTIONS 1024
 // Options that the context's device needs for every program, with a leading blank, or "". On a CPU
-// whose compiler is not known to accept inline assembly (device/defects.h) they disable it.
+// whose compiler is not known to accept inline assembly (device/driver_quirks.h) they disable it.
 // Otherwise kernels contain assembly if the compiler's target has AVX-512.
 const char *cla_program_device_options(const clattn_context *context);
 

@@ -25,7 +25,7 @@ typedef struct call {
     problem problem;
     variant variant;
     // With few_rows > 0: the kernel for the sequences of a ragged batch that have 1 to few_rows
-    // query rows. `variant` then computes only the longer sequences (mixed.c).
+    // query rows. `variant` then computes only the longer sequences (ragged_decode.c).
     variant few_variant;
     int few_rows;         // 0: one kernel computes all sequences
     cascade_plan cascade; // plan for a past shared by all items

@@ -1,5 +1,5 @@
-// visible_keys.h: how many keys the query rows of a call can see, from positions, window and lengths.
-// Boolean masks are ignored. cl/call/items.clh computes the same on the device.
+// visible_keys.h: how many keys the query rows of a call can see, from positions, window and
+// lengths. Boolean masks are ignored. cl/call/items.clh computes the same on the device.
 #ifndef CLATTN_ATTENTION_CALL_VISIBLE_KEYS_H
 #define CLATTN_ATTENTION_CALL_VISIBLE_KEYS_H
 #include "attention/call/call.h"

@@ -21,7 +21,7 @@ typedef struct ragged_batch {
     int32_t *words;
     int32_t *q_length, *kv_length, *order, *before; // parts of `words`
     // This call computes only sequences with from_rows to to_rows query rows. A second call
-    // computes the others (mixed.c).
+    // computes the others (ragged_decode.c).
     int from_rows, to_rows;
     int working;   // number of those sequences; `before` has one entry more
     cl_mem limits; // the host's part of a table that the device completes

@@ -1,6 +1,6 @@
-// ragged_decode.c: prefill and decode in one ragged batch. Sequences with few query rows get a launch of
-// the decode path, where their rows share a pass over the keys. On the flash path their tiles would
-// be nearly empty. This needs lengths on the host.
+// ragged_decode.c: prefill and decode in one ragged batch. Sequences with few query rows get a
+// launch of the decode path, where their rows share a pass over the keys. On the flash path their
+// tiles would be nearly empty. This needs lengths on the host.
 #include "attention/call/visible_keys.h"
 #include "attention/call/table.h"
 #include "attention/run/run.h"

@@ -1,5 +1,5 @@
-// elementwise.c: the operations of a transformer block on rows, apart from attention and projections
-// (block.h). Each call is checked and becomes one launch.
+// elementwise.c: the operations of a transformer block on rows, apart from attention and
+// projections (block.h). Each call is checked and becomes one launch.
 #include <float.h>
 #include <math.h>
 

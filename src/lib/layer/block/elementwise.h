@@ -1,4 +1,5 @@
-// elementwise.h: clattn_activation_enqueue's operation on rows, for projections that end in an activation.
+// elementwise.h: clattn_activation_enqueue's operation on rows, for projections that end in an
+// activation.
 #ifndef CLATTN_LAYER_BLOCK_ELEMENTWISE_H
 #define CLATTN_LAYER_BLOCK_ELEMENTWISE_H
 #include "attention/call/tensor.h"

@@ -75,8 +75,8 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     return CLATTN_OK;
 }
 
-// can_read_transposed: the kernel can read transposed matrices without a copy. reads_transposed: it does.
-// `turned`: LINEAR_TURNED_* of args.h.
+// can_read_transposed: the kernel can read transposed matrices without a copy. reads_transposed: it
+// does. `transposed`: LINEAR_TRANSPOSED_* of args.h.
 static bool can_read_transposed(const clattn_context *context, const linear *l, int transposed) {
     const linear_choice *choice = &l->choice;
     knobs k = choice->knobs;

@@ -63,8 +63,8 @@ unsigned cla_problem_features(const problem *p);
 // The message for the first ability that the family lacks, for any sizes; NULL: none is missing.
 const char *cla_family_missing_feature(const family *f, const problem *p, unsigned wants);
 // Plan the problem with this family. Returns NULL and fills `v`, or returns why not. If the driver
-// rejected the kernel, v->unfit is true and `v` is filled too. `wants`: cla_problem_features. `row`:
-// the first tuned row for a kernel of the family's path, or NULL.
+// rejected the kernel, v->unfit is true and `v` is filled too. `wants`: cla_problem_features.
+// `row`: the first tuned row for a kernel of the family's path, or NULL.
 const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
                            const tuned_row *row, variant *v);
 
@@ -135,8 +135,8 @@ const char *cla_family_tiles_refusal(const knobs *row);
 // Predict whether `sums` accumulators per work-item fit registers, from capabilities and from what
 // compiled kernels showed. `subgroup`: the size of sub-groups; 0: none.
 bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, int micro_rows, int subgroup);
-// Set the knobs of a tile. ALIGNED_VECTORS: rows are loaded 4 or 8 elements at a time. cla_family_reads
-// describes this for a plan's explanation.
+// Set the knobs of a tile. ALIGNED_VECTORS: rows are loaded 4 or 8 elements at a time.
+// cla_family_reads describes this for a plan's explanation.
 void cla_family_take_tile(const plan_input *in, const problem *p, const tile_shape *s, knobs *k);
 const char *cla_family_reads(const knobs *k);
 
