@@ -18,7 +18,7 @@
 #define BLOCK (ROW_VECTORS * LANES)
 #define PADDED ((HEAD_DIM + LANES - 1) / LANES * LANES)
 // Repeat a statement for each vector r of a block.
-#define EACH_VECTOR for (int r = 0; r < ROW_VECTORS; r++)
+#define EACH_VECTOR _Pragma("unroll") for (int r = 0; r < ROW_VECTORS; r++)
 
 // Columns first + r * LANES and on of a row at p[at]; `left` is the number of columns from `first`
 // on, and columns past them are 0 or not stored.

@@ -23,10 +23,10 @@ typedef enum clattn_linear_rule {
  * order, the rule changes S, then the token's result is
  *    out = scale * S^T q
  * A head's decay g is a number, or one for each key column: row d of S is then multiplied by
- * e^g[d]. A g of 0 keeps S, and -infinity clears it.
+ * e^g[d]. A g of 0 keeps S, and -infinity clears a finite S.
  *
- * Heads: the state has Hs = max(Hk, Hv) heads, and out has H = max(Hq, Hs). Head h of out reads head
- * h / (H / Hs) of S and head h / (H / Hq) of q. Head s of S reads heads s / (Hs / Hk) of k and
+ * Heads: the state has Hs = max(Hk, Hv) heads, and out has H = max(Hq, Hs). Head h of out reads
+ * head h / (H / Hs) of S and head h / (H / Hq) of q. Head s of S reads heads s / (Hs / Hk) of k and
  * s / (Hs / Hv) of v. Each division in brackets must have no remainder.
  *
  * Sequences: a batch of B sequences with T tokens each. Or, with cu_seqlens_device, B is 1 and the
@@ -42,8 +42,8 @@ typedef struct clattn_linear_attention_params {
     clattn_tensor v; /* [B, Hv, T, Dv], q's type */
     /* [B, Hs or 1, T, Dk or 1]: g. Required by the gated rules, and an error with the others */
     clattn_tensor decay;
-    /* [B, Hs or 1, T], any of these types, decay's if both are present. Required by the delta rules,
-     * and an error with the others */
+    /* [B, Hs or 1, T], any of these types, decay's if both are present. Required by the delta
+     * rules, and an error with the others */
     clattn_tensor beta;
     clattn_tensor out; /* [B, H, T, Dv], any of these types */
 
@@ -56,11 +56,11 @@ typedef struct clattn_linear_attention_params {
     /* Optional i32 [N]: the slot of `state` from which sequence n starts. A number below 0 or above
      * S - 1 means a state of 0. */
     clattn_tensor state_indices;
-    /* Optional i32. [N]: the slot of new_state that receives sequence n's last state. [N, C]: the
-     * slot that receives its state after token t, for t < C, so that a rejected draft can be
-     * undone. A number outside of new_state stores nothing. Without it the slots are those of
-     * state_indices, or the sequences' numbers. A slot that one sequence writes must not be read or
-     * written by another one. */
+    /* Optional i32 [N] or [N, C]. The slot of new_state for the last state of sequence n, or for
+     * its state after token t < C: a draft that may be undone. A number outside of new_state
+     * stores nothing. The default is state_indices, or n.
+     *
+     * A slot that one sequence writes must not be read or written by another one. */
     clattn_tensor new_state_indices;
     /* Optional i32 [N + 1]: the first token of each sequence; values are clamped to 0 ... T
      * and never decrease. Tokens that no sequence has are not written. */
@@ -92,9 +92,9 @@ CLATTN_API clattn_status clattn_linear_attention_plan(clattn_context *context,
 CLATTN_API clattn_status clattn_linear_attention_prepare(clattn_context *context,
                                                          const clattn_linear_attention_params *params);
 
-/* Enqueue the call. B, T or N of 0 computes nothing and succeeds; states of sequences
- * without tokens are copied. Dk above 576 is UNSUPPORTED. The call uses no scratch memory.
- *    The enqueue contract applies. After CANCELLED a state that is changed in place is undefined. */
+/* Enqueue the call. B, T or N of 0 computes nothing and succeeds; states of sequences without
+ * tokens are copied. Dk above 576 is UNSUPPORTED. The call uses no scratch memory.
+ *    The enqueue contract applies. After CANCELLED a state that changes in place is undefined. */
 CLATTN_API clattn_status clattn_linear_attention_enqueue(clattn_context *context, cl_command_queue queue,
                                                          const clattn_linear_attention_params *params,
                                                          cl_uint wait_count, const cl_event *wait_list,

@@ -43,6 +43,7 @@ static const struct {
     {"FlexAttention", onnx_attend, NULL},
     {"RotaryEmbedding", onnx_rotate, NULL},
     {"TensorScatter", onnx_scatter, NULL},
+    {"LinearAttention", onnx_recur, NULL},
 };
 #define OPERATORS ((int)(sizeof operators / sizeof operators[0]))
 

@@ -28,10 +28,9 @@ typedef struct linear_case {
     bool l2_norm, no_state, no_new_state, in_place;
     float scale;
     double decay_low, decay_high, beta_low, beta_high, k_size; // 0: the usual ranges
-    int slots;                                                 // 0: one for each sequence, without indices
-    int from[SLOTS_MOST];                                      // used with slots
-    int drafts;                                                // columns of `to`; 0: one slot a sequence
-    int to[SLOTS_MOST];                                        // used with slots if to_given or drafts
+    // 0 slots: one for each sequence, without indices. `from` is used with slots, `to` with drafts
+    // (columns of `to`) or to_given.
+    int slots, from[SLOTS_MOST], drafts, to[SLOTS_MOST];
     bool to_given;
     int sequences, starts[8]; // packed
 } linear_case;

@@ -1,6 +1,6 @@
-// test_plan_linear_attention.c: which kernel computes linear attention on synthetic devices: lanes
-// only on a CPU with vectors, as many columns a work-item as keep every core busy, and a state
-// that fits the first-level cache.
+// test_plan_linear_attention.c: which kernel computes linear attention on synthetic devices. Lanes
+// need a CPU with vectors. A work-item has as many columns as keep every core busy, and its part of
+// the state fits the first-level cache.
 #include "plan/linear_attention_plan.h"
 
 #include <check.h>

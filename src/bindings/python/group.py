@@ -237,7 +237,8 @@ def _first(name):
 
 
 for _name in ("attention", "attention_backward", "layer", "layer_forward", "layer_backward", "layer_kv", "linear", "linear_backward", "linear_pack", "rope",
-              "append", "shift", "hadamard", "linear_attention", "merge", "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
+              "append", "shift", "hadamard", "linear_attention", "merge", "block_mask",
+              "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
               *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)
 

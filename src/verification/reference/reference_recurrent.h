@@ -19,9 +19,9 @@ struct reference_recurrent {
     double l2_epsilon;
 };
 
-// Compute the tokens `first` to `first + count - 1` of one item. `state` [Hs, Dk, Dv] has the states
-// before them, and receives the states after them. `out` is [H, T, Dv]. `states`, if not NULL, is
-// [count, Hs, Dk, Dv]: the states after each token.
+// Compute the tokens `first` to `first + count - 1` of one item. `state` [Hs, Dk, Dv] has the
+// states before them, and receives the states after them. `out` is [H, T, Dv]. `states`, if not
+// NULL, is [count, Hs, Dk, Dv]: the states after each token.
 void reference_recurrent_attention(const struct reference_recurrent *r, int64_t first, int64_t count,
                                    double *state, double *out, double *states);
 // Hs and H.
