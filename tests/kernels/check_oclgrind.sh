@@ -3,7 +3,7 @@
 # barriers that not all work-items reach. Oclgrind's exit status is always 0, so its log must be
 # empty.
 #
-#   check_oclgrind.sh BUILD [some]     some: one case in 48 per family, alternating; one in 6 for
+#   check_oclgrind.sh BUILD [some]     some: one case in 96 per family, alternating; one in 6 for
 #                                      projections, one in 8 for matrix engines and gradients; one
 #                                      kind of integers and of tiles per kernel
 set -eu
@@ -38,7 +38,7 @@ while read -r run cases; do
     esac
     case ${2:-}:$cases in
     some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" && gradients_least=1 ;;
-    some:all | some:decode) export CLATTN_TEST_EVERY="48/$((run_number % 48))" ;;
+    some:all | some:decode) export CLATTN_TEST_EVERY="96/$((run_number % 96))" ;;
     some:bf16 | some:i8) export CLATTN_TEST_EVERY="8/$(((run_number + 3) % 8))" && engine_least=1 ;;
     some:*) export CLATTN_TEST_EVERY="6/$((run_number % 6))" ;; # these have few cases, or run few
     esac

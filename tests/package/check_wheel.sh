@@ -94,6 +94,14 @@ for change in s/causal=True/casual=True/ s/bottom_right/middle/ 's/"layout"/"lay
 done
 rm -f "$here"/empty/*.py
 
+# The package's own sources. The build folder has them with the generated module, and without the
+# types of __init__.pyi.
+ruff check --quiet --no-cache src/bindings/python src/bindings/torch >"$here/ruff.log" || { cat "$here/ruff.log"; wrong "ruff"; }
+for file in src/bindings/torch/clattn_torch.py "$here/../src/bindings/python/clattn"; do
+    MYPYPATH=$here/../src/bindings/python mypy --python-executable "$bare/bin/python" --cache-dir "$here/mypy" "$file" >"$here/types.log" ||
+        { cat "$here/types.log"; wrong "mypy, $file"; }
+done
+
 if [ "${CLATTN_INTEL:-on}" = off ]; then
     rm -rf "$bare" "$here/made"
     echo "counted: ${wheel##*/}, built in $built s; not run: CLATTN_INTEL=off"
