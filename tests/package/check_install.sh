@@ -91,7 +91,7 @@ for consumer in shared static; do
     case $(ldd "$work/cmake/$consumer/consumer") in *OpenCL* | *clblast*) echo "the $consumer consumer is linked with OpenCL"; exit 1 ;; esac
 done
 
-# As a subproject clattn brings no tests and no program, and honours default_library, also if it is
+# As a subproject, clattn builds no tests and no program, and follows default_library, also if it is
 # linked with OpenCL.
 mkdir -p "$work/meson/subprojects"
 ln -s "$root" "$work/meson/subprojects/clattn"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # A wheel: built for an old glibc, checked as the package index does, and installed into
-# environments whose PATH has no compiler. There the module and the program find Intel's runtime of
-# PyPI by themselves and run a real layer, verify and measure. Without a runtime they say in one
-# sentence what to install.
+# environments whose PATH has no compiler. There the module and the program find Intel's runtime,
+# installed from PyPI, by themselves, and run a real layer, `verify` and `bench`. Without a runtime
+# they say in one sentence what to install.
 #
 #   check_wheel.sh BUILD       CLATTN_INTEL=off skips everything that needs Intel's runtime
 set -eu
@@ -54,8 +54,8 @@ for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$na
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# Called with COMMAND SENTENCE: without OpenCL the program and the module print one sentence that
-# begins with SENTENCE.
+# Without OpenCL, the program and the module print one sentence that begins with $2. The function $1
+# runs them in the environment.
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086

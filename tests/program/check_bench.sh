@@ -157,8 +157,8 @@ for row in table["rows"]:
     assert len(samples) == min(row["repeats"], 64) and row["time_ns_min"] // 3 <= samples[0] <= row["time_ns"] // 3 <= samples[-1], row
     row["samples_ns"] = [3 * ns for ns in row["samples_ns"]]
 json.dump(table, open(f"{folder}/slow.json", "w"))
-# Synthetic samples, evenly spread around their median: 3 % slower with little noise; 3 % slower and
-# 20 % faster, within noise of 50 %; and two without samples.
+# Tables of synthetic samples, evenly spread around their median. quiet: 3 % slower, with little
+# noise. noisy: 3 % slower, and 20 % faster, with noise of 50 %. old: without samples.
 def made(name, median, noise, samples=True, **more):
     times = [median * (1 + noise * (i - 20) / 20) for i in range(41)]
     row = {"case": "attend-f32-b1-h1-n8-d8-full", "device": "d", "status": "ok", "dtype": "f32", "kernel": "k", "time_ns": times[20],
