@@ -203,7 +203,7 @@ static bool is_named_of_mpi(const char *structure, const char *field, size_t len
     static const char *const names[][2] = {
 #define STRIDED(name, any) {"clattn_mpi_attention_params", #name},
 #define STRIDED_GRADIENT(name, any) {"clattn_mpi_attention_backward_params", #name},
-#include "support/strided_mpi.def"
+#include "mpi/strided_mpi.def"
     };
     bool named = false;
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)

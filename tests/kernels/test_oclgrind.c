@@ -4,6 +4,7 @@
 // and require an empty file: Oclgrind's own exit status is always 0.
 #include "support/harness.h"
 #include "support/case_list.h"
+#include "support/small_calls.h"
 #include "verification/reference/random.h"
 
 #include <stdio.h>
@@ -44,6 +45,20 @@ START_TEST(rotary_call) {
               CLATTN_OK);
     clFinish(harness()->queue);
     for (int n = 0; n < 4; n++) guarded_release(&all[n]);
+}
+END_TEST
+
+// A state in place by slots, with a key size that the work-items of a column do not divide evenly.
+START_TEST(recurrent_state) {
+    struct small_call c;
+    double written;
+    small_open(&c, SMALL_LINEAR_ATTENTION, harness_place());
+    ck_assert(small_enqueue(&c, harness()->context, harness()->queue, 0, NULL, NULL) == CLATTN_OK);
+    c.linear_attention.q.shape[3] = c.linear_attention.k.shape[3] = 7;
+    c.linear_attention.state.shape[2] = c.linear_attention.new_state.shape[2] = 7;
+    ck_assert(small_enqueue(&c, harness()->context, harness()->queue, 0, NULL, NULL) == CLATTN_OK);
+    ck_assert(small_intact(&c, harness()->queue, &written));
+    small_close(&c);
 }
 END_TEST
 
@@ -197,7 +212,8 @@ int main(int argc, char **argv) {
     }
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {
         harness_add(suite, "attention", (const TTest *const[]){dropout_mask, sums_of_weights, NULL});
-        harness_add(suite, "decode", (const TTest *const[]){rotary_call, shifted_keys, NULL});
+        harness_add(suite, "decode",
+                    (const TTest *const[]){rotary_call, shifted_keys, recurrent_state, NULL});
         case_list_add(suite, "oclgrind", "attention");
         case_list_add(suite, "oclgrind_decode", "decode");
     }

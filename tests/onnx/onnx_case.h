@@ -42,6 +42,9 @@ enum onnx_result onnx_rotate(const struct onnx_file *file, const json_t *words, 
                              clattn_kernel kernel, char family[32], char why[256]);
 enum onnx_result onnx_scatter(const struct onnx_file *file, const json_t *words, struct place *place,
                               clattn_kernel kernel, char family[32], char why[256]);
+// LinearAttention with clattn_linear_attention_enqueue (onnx_recurrent.c), once as well.
+enum onnx_result onnx_recur(const struct onnx_file *file, const json_t *words, struct place *place,
+                            clattn_kernel kernel, char family[32], char why[256]);
 
 // The properties of a case that are compiled into its kernel. Cases with equal texts share kernels.
 void onnx_signature(const json_t *words, char text[256]);

@@ -39,10 +39,9 @@ static const struct {
     run_case *run;
     const char *waits;
 } operators[] = {
-    {"Attention", onnx_attend, NULL},
-    {"FlexAttention", onnx_attend, NULL},
-    {"RotaryEmbedding", onnx_rotate, NULL},
-    {"TensorScatter", onnx_scatter, NULL},
+    {"Attention", onnx_attend, NULL},       {"FlexAttention", onnx_attend, NULL},
+    {"RotaryEmbedding", onnx_rotate, NULL}, {"TensorScatter", onnx_scatter, NULL},
+    {"LinearAttention", onnx_recur, NULL},
 };
 #define OPERATORS ((int)(sizeof operators / sizeof operators[0]))
 

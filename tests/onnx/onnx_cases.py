@@ -21,7 +21,7 @@ from onnx.backend.test.case import node as cases
 
 VERSION = "1.23.2"
 MODULES = {"Attention": "attention", "FlexAttention": "flexattention", "RotaryEmbedding": "rotaryembedding",
-           "TensorScatter": "tensorscatter"}
+           "TensorScatter": "tensorscatter", "LinearAttention": "linear_attention"}
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int32": "i32", "float64": "f64"}
 # Two units in bfloat16's last place, as in ONNX's own runner: onnx/backend/test/runner/__init__.py.
 BFLOAT16_RTOL = 2**-6
@@ -106,6 +106,20 @@ def flex_words(write, node, values, results):
     return case, graphs
 
 
+def recurrent_words(write, node, values, results):
+    """LinearAttention: [B, T, H * D] is a view [B, H, T, D]. Beta [B, T, H] is transposed."""
+    attributes = attributes_of(node)
+    slots = dict(zip(("q", "k", "v", "past_state", "decay", "beta"), values))
+    heads, kv_heads = attributes["q_num_heads"], attributes["kv_num_heads"]
+    case = {name: write.put(slots[name], kv_heads if name != "q" else heads) for name in "qkv"}
+    for name, value in list(slots.items())[3:]:
+        if value is not None:
+            case[name] = write.put(value.transpose(0, 2, 1) if name == "beta" else value, kv_heads if name == "decay" else None)
+    case.update(rule=attributes.get("update_rule", b"gated_delta").decode(), scale=attributes.get("scale", 0.0))
+    case.update(out=write.put(results[0], heads), present_state=write.put(results[1]))
+    return case
+
+
 def expressions_of(name, graphs):
     if not graphs or "prob_mod" in graphs:
         return {}
@@ -145,6 +159,8 @@ def words_of(write, case, op):
     values, results = (placed(names, arrays) for names, arrays in zip((node.input, node.output), case.data_sets[0]))
     if op == "Attention":
         words = attention_words(write, node, values, results)
+    elif op == "LinearAttention":
+        words = recurrent_words(write, node, values, results)
     elif op == "FlexAttention":
         words, graphs = flex_words(write, node, values, results)
         words.update(expressions_of(case.name, graphs))

@@ -87,6 +87,41 @@ def block():
     refused("[B, N]", clattn.embedding, [1, 2], x[0])
 
 
+def recurrent():
+    """Linear attention: rules, states in place and by slots, and packed sequences, compared with
+    float64."""
+    def expected(q, k, v, decay, beta, state):
+        state, out = np.array(state, np.float64), np.zeros((*q.shape[:3], v.shape[3]))
+        for t in range(q.shape[2]):
+            state *= np.exp(decay[:, :, t, :, None])
+            u = beta[:, :, t, None] * (v[:, :, t] - np.einsum("bhdv,bhd->bhv", state, k[:, :, t]))
+            state += k[:, :, t, :, None] * u[:, :, None]
+            out[:, :, t] = np.einsum("bhdv,bhd->bhv", state, q[:, :, t]) / np.sqrt(q.shape[3])
+        return out, state
+    q, k, v = numbers(2, 3, 5, 8), numbers(2, 3, 5, 8) / 4, numbers(2, 3, 5, 12)
+    decay, beta, state = -np.abs(numbers(2, 3, 5, 8)), random.random((2, 3, 5), np.float32), numbers(2, 3, 8, 12)
+    wants = expected(q, k, v, decay, beta, state)
+    out, after = clattn.linear_attention(q, k, v, decay=decay, beta=beta, state=state, new_state=True)
+    close(out, wants[0], "linear attention"), close(after, wants[1], "its state")
+    pool = clattn.Buffer(np.concatenate([state[1:], state[1:], state[:1]]))
+    slots, gates = np.array([2, 0], np.int32), {"decay": decay, "beta": beta}
+    out, same = clattn.linear_attention(q, k, v, **gates, state=pool, new_state=pool, state_indices=slots)
+    check(same is pool, "linear attention in place")
+    close(out, wants[0], "linear attention by slots")
+    close(pool.numpy(), np.stack([wants[1][1], state[1], wants[1][0]]), "states in slots")
+    packed = [np.concatenate([x[:1], x[1:]], 2) for x in (q, k, v, decay, beta)]
+    gates, starts = dict(zip(("decay", "beta"), packed[3:])), np.array([0, 5, 10], np.int32)
+    out = clattn.linear_attention(*packed[:3], **gates, state=state, cu_seqlens_device=starts)
+    close(out, np.concatenate([wants[0][:1], wants[0][1:]], 2), "packed linear attention")
+    plain = clattn.linear_attention(q, k, v, rule="linear", scale=1)
+    close(plain, np.einsum("bhtd,bhsd,bhsv,ts->bhtv", q, k, v, np.tril(np.ones((5, 5))), dtype=np.float64), "the rule linear")
+    plan = clattn.linear_attention_plan(q, k, v, rule="linear")
+    check(plan["kernel_name"].startswith("linear_attention") and plan["why"], f"{plan}")
+    refused("decay: rule GATED_DELTA needs it", clattn.linear_attention, q, k, v)
+    refused("new_state: True", clattn.linear_attention, q, k, v, rule="linear", new_state="float32")
+    refused("rule", clattn.linear_attention, q, k, v, rule="mamba")
+
+
 def cached(word):
     """Keys and values in blocks: a call that reads them, and a call that appends to them."""
     q, rows = numbers(2, 4, 2, 32), numbers(2, 2, 9, 64)
@@ -243,7 +278,7 @@ def plans():
         small = numbers(1, 2, 3, 16)
         cache = clattn.Buffer.zeros((1, 2, 8, 16), context=context)
         for prepare in (lambda: context.attention_prepare(small, small, small), lambda: context.rope_prepare(small, layout="half"),
-            lambda: context.hadamard_prepare(small),
+            lambda: context.hadamard_prepare(small), lambda: context.linear_attention_prepare(small, small, small, rule="linear"),
             lambda: context.linear_prepare(x, w, projection="native"),
                         lambda: context.append_prepare(small, small, k=cache, v=cache),
                         lambda: context.shift_prepare(cache, delta=1, rope={"layout": "half"}), lambda: context.layer_prepare(x, **options)):
@@ -388,6 +423,7 @@ names()
 readme()
 calls()
 block()
+recurrent()
 blocks()
 scaled_weights()
 plans()

@@ -152,7 +152,7 @@ def functions():
              "rope": {"x": x4, "layout": "half"}, "hadamard": {"x": x4}, "append": {"k_new": x4, "v_new": x4, "k": k4, "v": k4},
              "shift": {"k": k4, "rope": {"layout": "half"}}, "norm": {"x": x3, "weight": vector},
              "activation": {"x": x3, "activation": "relu"}, "embedding": {"ids": np.ones((1, 4), np.int32), "table": m},
-             "argmax": {"x": x3}, "sample": {"x": x3}, "dropout_mask": {"shape": (1, 2, 4, 4), "dropout": 0.25}}
+             "argmax": {"x": x3}, "sample": {"x": x3}, "linear_attention": {"q": x4, "k": x4, "v": x4, "decay": x4, "beta": x4[..., 0]}, "dropout_mask": {"shape": (1, 2, 4, 4), "dropout": 0.25}}
     for call, arguments in given.items():
         kind = clattn.HEADER[f"clattn_{'attention' if call == 'block_mask' else 'layer' if call == 'layer_forward' else call}_params"]
         yield context, call, f"clattn_{call}_enqueue", kind, arguments
@@ -169,7 +169,7 @@ def functions():
 
 # Keywords that select results, which check_python.py and check_calls.py test. The lookahead
 # excludes fields with similar names.
-RESULTS = re.compile(r"(out|lse|weights|scores|block_mask|y|sum|kept|d(?!ropout|eltas?$|eal$|lse$)[a-z_]+)$")
+RESULTS = re.compile(r"(out|lse|weights|scores|block_mask|y|sum|kept|new_state|d(?!ropout|ecay$|eltas?$|eal$|lse$)[a-z_]+)$")
 
 
 def left_out(whole, call, name):

@@ -36,6 +36,7 @@ static const struct {
 static size_t some_bytes, some_count;
 static clattn_plan some_plan;
 static clattn_linear_choice some_choice;
+static clattn_linear_attention_choice some_recurrence;
 static clattn_family some_families[2];
 static clattn_engine some_engine;
 static clattn_unfit some_unfit;
@@ -85,6 +86,11 @@ static clattn_packed some_packed;
     ENQUEUED(X, activation, "x: ")                                                                           \
     ENQUEUED(X, embedding, "ids: ")                                                                          \
     ENQUEUED(X, argmax, "x: ")                                                                               \
+    ENQUEUED(X, linear_attention, "q: ")                                                                     \
+    X(linear_attention_prepare_params, clattn_linear_attention_prepare(c, NULL), "params")                   \
+    X(linear_attention_plan_params, clattn_linear_attention_plan(c, NULL, &some_recurrence), "params")       \
+    X(linear_attention_plan_choice,                                                                          \
+      clattn_linear_attention_plan(c, &(clattn_linear_attention_params){0}, NULL), "choice")                 \
     ENQUEUED(X, sample, "x: ")                                                                               \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \

@@ -18,6 +18,7 @@ const char *const small_names[SMALL_CALLS] = {"append",
                                               "embedding",
                                               "argmax",
                                               "sample",
+                                              "linear attention",
                                               "gradients",
                                               "gradients of a projection",
                                               "gradients of a layer",
@@ -144,6 +145,22 @@ static void open_sample(struct small_call *c, struct place *place) {
     c->sample.x = add(c, place, READ, block_rows), c->sample.out = add(c, place, WRITTEN, block_ids);
 }
 
+static void open_linear_attention(struct small_call *c, struct place *place) {
+    const struct guarded_shape rows = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
+                               values = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, WIDTH}, LAYOUT_BSHD},
+                               beta = {CLATTN_TYPE_BF16, 3, {BATCH, 1, ROWS}, LAYOUT_PADDED},
+                               slots = {CLATTN_TYPE_I32, 1, {BATCH}, LAYOUT_DENSE},
+                               state = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, SIZE, WIDTH}, LAYOUT_PADDED},
+                               decay = {CLATTN_TYPE_BF16, 4, {BATCH, HEADS, ROWS, 1}, LAYOUT_PADDED};
+    clattn_linear_attention_params *p = &c->linear_attention;
+    p->q = add(c, place, READ, rows), p->k = add(c, place, READ, rows);
+    p->v = add(c, place, READ, values), p->beta = add(c, place, READ, beta);
+    p->decay = add(c, place, READ, decay), p->state_indices = add(c, place, READ, slots);
+    p->state = p->new_state = add(c, place, BOTH, state);
+    p->out = add(c, place, WRITTEN, values);
+    p->l2_norm = true;
+}
+
 static void open_backward(struct small_call *c, struct place *place) {
     const struct guarded_shape rows = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
                                keys = {CLATTN_TYPE_BF16, 4, {BATCH, 1, CAPACITY, SIZE}, LAYOUT_BSHD},
@@ -212,10 +229,12 @@ static void open_layer_forward(struct small_call *c, struct place *place) {
 
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append,     open_shift,           open_rope,           open_hadamard,
-        open_dropout,    open_block_mask,      open_layer_kv,       open_norm,
-        open_activation, open_embedding,       open_argmax,         open_sample,
-        open_backward,   open_linear_backward, open_layer_backward, open_layer_forward};
+        open_append,           open_shift,        open_rope,
+        open_hadamard,         open_dropout,      open_block_mask,
+        open_layer_kv,         open_norm,         open_activation,
+        open_embedding,        open_argmax,       open_sample,
+        open_linear_attention, open_backward,     open_linear_backward,
+        open_layer_backward,   open_layer_forward};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -249,6 +268,8 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_argmax_enqueue(context, queue, &c->argmax, count, list, event);
     case SMALL_SAMPLE:
         return clattn_sample_enqueue(context, queue, &c->sample, count, list, event);
+    case SMALL_LINEAR_ATTENTION:
+        return clattn_linear_attention_enqueue(context, queue, &c->linear_attention, count, list, event);
     case SMALL_BACKWARD:
         return clattn_attention_backward_enqueue(context, queue, &c->backward, count, list, event);
     case SMALL_LINEAR_BACKWARD:
@@ -277,6 +298,9 @@ void small_empty(struct small_call *c) {
     c->embedding.ids.shape[1] = c->embedding.out.shape[1] = 0;
     c->argmax.x.shape[1] = c->argmax.out.shape[1] = 0;
     c->sample.x.shape[1] = c->sample.out.shape[1] = 0;
+    clattn_linear_attention_params *l = &c->linear_attention;
+    clattn_tensor *const of_items[] = {&l->q, &l->k, &l->v, &l->decay, &l->beta, &l->out, &l->state_indices};
+    for (size_t n = 0; n < sizeof of_items / sizeof of_items[0]; n++) of_items[n]->shape[0] = 0;
     clattn_attention_backward_params *p = &c->backward;
     clattn_tensor *const of_batch[] = {&p->forward.q,    &p->forward.out, &p->forward.kv.k,
                                        &p->forward.kv.v, &p->forward.lse, &p->dout,
@@ -291,8 +315,8 @@ void small_empty(struct small_call *c) {
 void small_spoil(struct small_call *c) {
     c->append.k.rank = c->shift.k.rank = c->rope.y.rank = c->hadamard.y.rank = c->dropout.mask.rank =
         c->attention.score.block_mask.rank = c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank =
-            c->embedding.out.rank = c->argmax.x.rank = c->sample.x.rank = c->backward.dq.rank =
-                c->linear_backward.dx.rank = c->layer_backward.forward.x.rank = 2;
+            c->embedding.out.rank = c->argmax.x.rank = c->sample.x.rank = c->linear_attention.q.rank =
+                c->backward.dq.rank = c->linear_backward.dx.rank = c->layer_backward.forward.x.rank = 2;
 }
 
 // NaN counts as a number of its own.

@@ -45,6 +45,7 @@ struct strided_call {
         clattn_embedding_params embedding;
         clattn_argmax_params argmax;
         clattn_sample_params sample;
+        clattn_linear_attention_params linear_attention;
     };
     struct guarded packed; // the buffer of packed weights
 };

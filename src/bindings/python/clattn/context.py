@@ -21,7 +21,7 @@ from .device import _chosen, _devices, _facts
 from .forms import (
     _TAKES, _activate, _append, _argmax, _attention, _backward, _block_mask, _dropout_mask,
     _embedding, _hadamard, _layer, _layer_backward, _layer_forward, _layer_kv, _linear,
-    _linear_backward, _merge, _norm, _rope, _sample, _shift,
+    _linear_attention, _linear_backward, _merge, _norm, _rope, _sample, _shift,
 )
 from .opencl import _ask
 from .runtime import Error, _Closed, _lock, _Log, library
@@ -334,6 +334,16 @@ class Context(_Closed):
 
         Returns y; y=x, a Buffer, works in place."""
         return self._run("clattn_hadamard_enqueue", _hadamard, {"x": x, "y": y, **options})
+
+    def linear_attention(self, q, k, v, *, decay=None, beta=None, out=None, state=None, new_state=None, **options):
+        """Compute linear attention with a recurrent state: q [B, Hq, T, Dk], k [B, Hk, T, Dk] and
+        v [B, Hv, T, Dv] return [B, H, T, Dv].
+
+        The state is [B, Hs, Dk, Dv], Hs = max(Hk, Hv). With new_state=True, returns (out,
+        new_state); new_state=state, a Buffer, works in place. Rules are "gated_delta", "gated",
+        "delta" and "linear"."""
+        given = {"q": q, "k": k, "v": v, "decay": decay, "beta": beta, "out": out, "state": state, "new_state": new_state, **options}
+        return self._run("clattn_linear_attention_enqueue", _linear_attention, given)
 
     def append(self, k_new=None, v_new=None, *, k=None, v=None, **options):
         """Append new rows [B, Hkv, n, D] to the caches k and v [B, Hkv, capacity, D], which are

@@ -9,8 +9,9 @@ from ._abi import (
     clattn_argmax_params, clattn_attention_backward_params, clattn_attention_params,
     clattn_dropout_mask_params, clattn_embedding_params, clattn_hadamard_params,
     clattn_layer_backward_params, clattn_layer_kv_params, clattn_layer_params,
-    clattn_linear_backward_params, clattn_linear_params, clattn_merge_params, clattn_norm_params,
-    clattn_rope_params, clattn_sample_params, clattn_shift_params,
+    clattn_linear_attention_params, clattn_linear_backward_params, clattn_linear_params,
+    clattn_merge_params, clattn_norm_params, clattn_rope_params, clattn_sample_params,
+    clattn_shift_params,
 )
 from .buffer import Buffer, _shape
 from .runtime import library
@@ -238,6 +239,21 @@ def _hadamard(g):
     return _Form(clattn_hadamard_params(), {}, x, [_out(g, "y", x.shape, x.dtype)])
 
 
+def _linear_attention(g):
+    q, k, v = (_given(g, *x) for x in (("q", "[B, Hq, T, Dk]"), ("k", "[B, Hk, T, Dk]"), ("v", "[B, Hv, T, Dv]")))
+    heads, starts, state, into = max(k.shape[1], v.shape[1]), g.get("cu_seqlens_device"), g.get("state"), g.pop("new_state", None)
+    outputs = [_out(g, "out", (q.shape[0], max(q.shape[1], heads), q.shape[2], v.shape[3]), q.dtype)]
+    if into is True or isinstance(into, (Buffer, np.ndarray)):
+        if into is True and state is not None and not isinstance(state, Buffer):
+            state = g["state"] = _array("state", state)
+        count = q.shape[0] if starts is None else max(np.shape(starts)[0] - 1, 0) if np.ndim(starts) else 0
+        shape, dtype = ((count, heads, q.shape[3], v.shape[3]), "float32") if state is None else (state.shape, state.dtype)
+        outputs.append(("new_state", shape, dtype, None if into is True else into))
+    elif into is not None and into is not False:
+        raise TypeError(f"new_state: True, an array or a Buffer is taken, not {into!r}")
+    return _Form(clattn_linear_attention_params(), {}, q, outputs)
+
+
 def _append(g):
     new = _given(g, "k_new" if g.get("k_new") is not None else "v_new", "[B, Hkv, n, D]")
     return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=_CACHES)
@@ -324,6 +340,7 @@ def _sample(g):
 _TAKES = {_attention: clattn_attention_params, _backward: clattn_attention_backward_params, _layer: clattn_layer_params,
           _layer_forward: clattn_layer_params, _layer_backward: clattn_layer_backward_params, _linear: clattn_linear_params,
           _linear_backward: clattn_linear_backward_params, _rope: clattn_rope_params, _hadamard: clattn_hadamard_params,
+          _linear_attention: clattn_linear_attention_params,
           _append: clattn_append_params, _shift: clattn_shift_params, _merge: clattn_merge_params, _block_mask: clattn_attention_params,
           _dropout_mask: clattn_dropout_mask_params, _layer_kv: clattn_layer_kv_params, _norm: clattn_norm_params,
           _activate: clattn_activation_params, _embedding: clattn_embedding_params, _argmax: clattn_argmax_params,

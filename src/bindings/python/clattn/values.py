@@ -159,8 +159,8 @@ def _array(name, x):
 
 
 # Integer tensors that are converted to int32. Other integer tensors are quantised, or an error.
-I32 = ("block_table", "positions", "k_positions", "kv_lengths_device", "cu_seqlens_q_device", "cu_seqlens_kv_device", "ids", "lengths",
-       "mod_buffers")
+I32 = ("block_table", "positions", "k_positions", "kv_lengths_device", "cu_seqlens_q_device", "cu_seqlens_kv_device",
+       "cu_seqlens_device", "state_indices", "new_state_indices", "ids", "lengths", "mod_buffers")
 _QUANTISED = re.compile("(past_)?[kv]$|w|table$")
 
 
