@@ -20,7 +20,7 @@ build=$(cd "$build" && pwd)
 packages=$build/packages
 debian_packages "$packages" bookworm i386 pocl-opencl-icd ocl-icd-opencl-dev check libsubunit-dev libjansson-dev ||
     { tail -n 3 "$packages/log"; echo "Debian's packages for i386 cannot be loaded"; exit 77; }
-cat >"$work/cross" <<END
+cat >"$packages/cross" <<END
 [binaries]
 c = ['cc', '-m32']
 ar = 'ar'
@@ -36,7 +36,7 @@ cpu_family = 'x86'
 cpu = 'i686'
 endian = 'little'
 END
-[ -f "$build/build.ninja" ] || meson setup "$build" --cross-file "$work/cross" -Dwerror=true -Dtests=enabled -Dtool=enabled \
+[ -f "$build/build.ninja" ] || meson setup "$build" --cross-file "$packages/cross" -Dwerror=true -Dtests=enabled -Dtool=enabled \
     -Dclblast=disabled -Dmpi=disabled -Dpng=disabled -Dfonts=disabled >"$work/said" 2>&1 || { tail -5 "$work/said"; exit 1; }
 ninja -C "$build" >"$work/said" 2>&1 || { grep -E 'error:|warning:' "$work/said" | head -20; exit 1; }
 
