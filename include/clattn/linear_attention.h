@@ -62,8 +62,9 @@ typedef struct clattn_linear_attention_params {
      *
      * A slot that one sequence writes must not be read or written by another one. */
     clattn_tensor new_state_indices;
-    /* Optional i32 [N + 1]: the first token of each sequence; values are clamped to 0 ... T
-     * and never decrease. Tokens that no sequence has are not written. */
+    /* Optional i32 [N + 1]: the first token of each sequence. Values are clamped to 0 ... T, and a
+     * sequence does not end before its first token. Sequences with wrong numbers may share tokens
+     * of out. Tokens that no sequence has are not written. */
     clattn_tensor cu_seqlens_device;
 
     clattn_linear_rule rule;

@@ -33,6 +33,10 @@ typedef struct linear_case {
     int slots, from[SLOTS_MOST], drafts, to[SLOTS_MOST];
     bool to_given;
     int sequences, starts[8]; // packed
+    bool clamped;             // the call gets `given` in place of `starts`
+    int given[8];
+    // The middle token has a decay of -infinity, or a NaN in the first column of v.
+    bool clears, nan;
 } linear_case;
 
 typedef struct numbers {
@@ -93,6 +97,9 @@ static numbers make_numbers(const linear_case *c, struct reference_recurrent *r)
     x.k = uniform(&random, x.k_count, c->type, -size, size);
     x.v = uniform(&random, x.v_count, c->type, -1, 1);
     x.decay = uniform(&random, x.decay_count, c->gates, c->decay_low != 0 ? c->decay_low : -2, c->decay_high);
+    for (int64_t n = 0; c->clears && n < x.decay_count; n++)
+        if (n / r->decay_columns % c->tokens == c->tokens / 2) x.decay[n] = -(double)INFINITY;
+    if (c->nan) x.v[c->tokens / 2 * c->head_dim_v] = (double)NAN;
     x.beta = uniform(&random, x.beta_count, c->gates, c->beta_low, c->beta_high != 0 ? c->beta_high : 1);
     x.state = uniform(&random, x.state_count, c->state, -1, 1);
     x.out = reference_alloc(x.out_count + 1), x.new_state = reference_alloc(x.state_count + 1);
@@ -154,6 +161,7 @@ static void compare(const linear_case *c, const char *what, clattn_type type, co
                           want[n]);
             continue;
         }
+        if (isnan(want[n]) && isnan(got[n])) continue;
         errors += (got[n] - want[n]) * (got[n] - want[n]), squares += want[n] * want[n];
         ck_assert_msg(fabs(got[n] - want[n]) <=
                           storage_roundoff(type) * fabs(want[n]) + 4e-6 * largest + 6e-8,
@@ -213,7 +221,8 @@ static clattn_linear_attention_params bind(const linear_case *c, const struct re
     if (c->slots && !c->no_state) p.state_indices = bind_indices(&b->from, c, c->from, 1, n, 1);
     if (c->drafts || c->to_given)
         p.new_state_indices = bind_indices(&b->to, c, c->to, c->drafts ? 2 : 1, n, c->drafts ? c->drafts : 1);
-    if (c->sequences) p.cu_seqlens_device = bind_indices(&b->starts, c, c->starts, 1, n + 1, 1);
+    if (c->sequences)
+        p.cu_seqlens_device = bind_indices(&b->starts, c, c->clamped ? c->given : c->starts, 1, n + 1, 1);
     return p;
 }
 
@@ -307,6 +316,8 @@ static const linear_case cases[] = {
      .columns = true, .layout = LAYOUT_SCATTERED, .in_place = true},
     {"packed drafts", SIZES(1, 7, 2, 2, 2, 16, 24), .sequences = 3, .starts = {0, 3, 3, 6}, .slots = 8,
      .from = {7, 6, 5}, .drafts = 2, .to = {0, 1, 2, 3, 4, 6}, .in_place = true},
+    {"packed, with wrong numbers", SIZES(1, 11, 2, 2, 2, 16, 24), .sequences = 4, .starts = {0, 3, 3, 11, 11},
+     .clamped = true, .given = {-5, 3, 3, 1 << 30, 4}},
     {"no tokens", SIZES(2, 0, 2, 2, 2, 16, 24)},
     {"no tokens, in place", SIZES(2, 0, 2, 2, 2, 16, 24), .in_place = true},
     {"no tokens, no state", SIZES(2, 0, 2, 2, 2, 16, 24), .no_state = true},
@@ -314,6 +325,10 @@ static const linear_case cases[] = {
     // The ends of ranges.
     {"decay near 1", SIZES(1, 200, 1, 1, 1, 32, 16), .decay_low = -1e-6},
     {"decay near 0", SIZES(1, 20, 1, 1, 1, 32, 16), .decay_low = -120, .decay_high = -80, .columns = true},
+    {"decay of -infinity", SIZES(2, 9, 2, 2, 2, 32, 40), .clears = true},
+    {"decay of -infinity, by columns", CLATTN_LINEAR_RULE_GATED, SIZES(1, 9, 2, 2, 2, 32, 40), .clears = true,
+     .columns = true},
+    {"a NaN in v", SIZES(2, 9, 2, 2, 2, 32, 40), .nan = true},
     {"growth", SIZES(1, 9, 1, 1, 1, 32, 16), .decay_low = 0.1, .decay_high = 0.5},
     {"beta 0", SIZES(1, 9, 1, 1, 1, 32, 16), .beta_high = 1e-30},
     {"beta 1", SIZES(1, 40, 1, 1, 1, 32, 16), .beta_low = 1, .beta_high = 1, .l2_norm = true},
