@@ -7,7 +7,9 @@ _ASKED = {"attention": (_attention, ("q", "k", "v"), clattn_attention_params, cl
               "linear": (_linear, ("x", "w"), clattn_linear_params, clattn_linear_choice),
           "linear_backward": (_linear_backward, ("dout",), clattn_linear_backward_params, None),
           "append": (_append, ("k_new", "v_new"), clattn_append_params, None), "shift": (_shift, ("k",), clattn_shift_params, None),
-          "rope": (_rope, ("x",), clattn_rope_params, None), "hadamard": (_hadamard, ("x",), clattn_hadamard_params, None)}
+          "rope": (_rope, ("x",), clattn_rope_params, None), "hadamard": (_hadamard, ("x",), clattn_hadamard_params, None),
+          "topk": (_topk, ("scores",), clattn_topk_params, clattn_selection_plan),
+          "index": (_index, ("q", "k"), clattn_index_params, clattn_selection_plan)}
 _ANSWERS = {"plan": "Which kernel the call would take, and why: a dictionary.", "workspace": "The scratch bytes that the call needs.",
             "prepare": "Compile ahead what the call needs.", "families": "What each kernel family says of the call: dictionaries."}
 
@@ -50,7 +52,7 @@ def _sign(function, kind, like=None):
 _PLANNED = ("plan", "workspace", "prepare")
 for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "layer": _PLANNED, "layer_backward": _PLANNED[1:],
                       "linear": _PLANNED, "linear_backward": _PLANNED[1:], "append": ("prepare",), "shift": ("prepare",), "hadamard": ("prepare",),
-                      "rope": ("prepare",)}.items():
+                      "rope": ("prepare",), "topk": _PLANNED[::2], "index": _PLANNED[::2]}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
 # The params of each call, whose fields are its keywords.
@@ -236,7 +238,7 @@ def _first(name):
 
 
 for _name in ("attention", "attention_backward", "layer", "layer_forward", "layer_backward", "layer_kv", "linear", "linear_backward", "linear_pack", "rope",
-              "append", "shift", "hadamard", "merge", "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
+              "append", "shift", "hadamard", "merge", "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample", "topk", "index",
               *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)
 
