@@ -99,7 +99,9 @@ void index_keys(const index_call *c, index_rows *rows, int j, int count, float *
 }
 #else
 typedef int index_rows;
-#define index_load_q(c, rows)
+void index_load_q(const index_call *c, index_rows *rows) {
+    (void)c, (void)rows;
+}
 
 float index_key(const index_call *c, int j) {
     const index_args *a = c->args;
@@ -156,29 +158,29 @@ __kernel SELECT_ATTRIBUTES void
 topk_index(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
            __global const ELEMENT(TYPE_SCALE) * k_scale, __global const ELEMENT(TYPE_BIAS) * weights,
            __global const int *pages, __global const int *table, __global const int *lengths,
-           __global uint *scratch, __global int *indices, __global int *counts, __global float *scores,
-           const index_args args) {
+           __global uint *scratch, const index_args args) {
     __local uint bins[SELECT_LOCAL_WORDS];
     const select_args *a = &args.select;
     const long group = select_group();
     const int segment = (int)(group % a->segments);
     select_row r;
     const bool writes = select_open_row(a, a->unit + group / a->segments, table, lengths, &r);
-    if (writes) { // uniform
-        const index_call c = {&args,   &r,      q,     k,
-                              k_scale, weights, pages, (a->flags & SELECT_LINEAR) ? -INFINITY : 0.0f};
-        const int begin = (int)min((long)segment * a->span, (long)r.entries),
-                  end = (int)min((long)begin + a->span, (long)r.entries);
-        const select_results to = {a, indices, scores, 0};
-        select_pass pass = select_begin(a, scratch, group);
-        index_rows rows;
-        index_load_q(&c, &rows);
-        for (int tile = begin; tile < end; tile += SELECT_TILE) { // uniform
+    const index_call c = {&args,   &r,      q,     k,
+                          k_scale, weights, pages, (a->flags & SELECT_LINEAR) ? -INFINITY : 0.0f};
+    const int entries = writes ? r.entries : 0;
+    const int begin = (int)min((long)segment * a->span, (long)entries),
+              end = (int)min((long)begin + a->span, (long)entries);
+    select_pass pass = select_begin(a, scratch, group);
+    index_rows rows;
+    if (begin < end) index_load_q(&c, &rows);
+    int tile = begin;
+    do { // all of it is uniform
+        for (; tile < end && !select_is_full(&pass, a); tile += SELECT_TILE) {
             const int first = tile + (int)get_local_id(0) * LANES;
             VEC y = (VEC)(0.0f);
             if (first < end) y = index_entries(&c, &rows, first, end);
             select_append(&pass, a, &r, first, end, y, bins);
         }
-        select_end(&pass, &to, &r, counts, bins);
-    }
+        select_reduce(&pass, a, &r, bins);
+    } while (tile < end);
 }

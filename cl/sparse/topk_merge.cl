@@ -10,10 +10,8 @@ __kernel SELECT_ATTRIBUTES void topk_merge(__global const int *table, __global c
     const long unit = select_group();
     select_row r;
     const bool writes = select_open_row(&args, args.unit + unit, table, lengths, &r);
-    if (writes) { // uniform
-        const select_slots slots = {scratch + unit * args.segments * SELECT_SLOT_WORDS(args.capacity),
-                                    args.segments, args.capacity};
-        const select_results to = {&args, indices, scores, 0};
-        select_finish(&to, &r, &slots, counts, bins);
-    }
+    const select_slots slots = {scratch + unit * args.segments * SELECT_SLOT_WORDS(args.capacity),
+                                args.segments, args.capacity};
+    const select_results to = {&args, indices, scores, 0};
+    select_finish(&to, &r, &slots, writes, counts, bins);
 }

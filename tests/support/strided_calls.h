@@ -45,6 +45,8 @@ struct strided_call {
         clattn_embedding_params embedding;
         clattn_argmax_params argmax;
         clattn_sample_params sample;
+        clattn_topk_params topk;
+        clattn_index_params index;
     };
     struct guarded packed; // the buffer of packed weights
 };

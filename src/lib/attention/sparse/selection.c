@@ -218,30 +218,32 @@ void cla_selection_describe(const selection *job, const char *kernel, clattn_sel
 static select_args arguments(const selection *job) {
     const clattn_selection *s = job->s;
     const bool device_lengths = cla_tensor_given(&s->kv_lengths_device);
-    return (select_args){.indices = cla_tensor_view(&s->indices),
-                         .counts = cla_tensor_view(&s->counts),
-                         .scores = cla_tensor_view(&s->values),
-                         .lengths = cla_tensor_view(&s->kv_lengths_device),
-                         .rows = (int)job->rows_most,
-                         .heads = (int)job->sizes.heads,
-                         .entries = (int)job->sizes.entries,
-                         .k = (int)s->indices.shape[3],
-                         .sinks = s->sinks,
-                         .newest = s->local,
-                         .block = cla_selection_block(s),
-                         .segments = job->shares.segments,
-                         .span = job->shares.span,
-                         .capacity = job->shares.capacity,
-                         .flags = job->flags | (s->causal ? SELECT_CAUSAL : 0) |
-                                  (s->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? SELECT_BOTTOM_RIGHT : 0) |
-                                  (device_lengths ? SELECT_DEVICE_LENGTHS : 0) |
-                                  (s->cu_seqlens_q ? SELECT_RAGGED : 0) |
-                                  (cla_tensor_given(&s->counts) ? SELECT_COUNTS : 0) |
-                                  (cla_tensor_given(&s->values) ? SELECT_SCORES : 0) |
-                                  (s->thresholded ? SELECT_THRESHOLD : 0) |
-                                  (job->sizes.cu_seqlens_kv ? SELECT_PACKED_KEYS : 0),
-                         .minimum = s->minimum,
-                         .threshold = s->threshold};
+    select_args a = {.indices = cla_tensor_view(&s->indices),
+                     .counts = cla_tensor_view(&s->counts),
+                     .scores = cla_tensor_view(&s->values),
+                     .lengths = cla_tensor_view(&s->kv_lengths_device),
+                     .rows = (int)job->rows_most,
+                     .heads = (int)job->sizes.heads,
+                     .entries = (int)job->sizes.entries,
+                     .k = (int)s->indices.shape[3],
+                     .sinks = s->sinks,
+                     .newest = s->local,
+                     .block = cla_selection_block(s),
+                     .segments = job->shares.segments,
+                     .span = job->shares.span,
+                     .capacity = job->shares.capacity,
+                     .flags = job->flags | (s->causal ? SELECT_CAUSAL : 0) |
+                              (s->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? SELECT_BOTTOM_RIGHT : 0) |
+                              (device_lengths ? SELECT_DEVICE_LENGTHS : 0) |
+                              (s->cu_seqlens_q ? SELECT_RAGGED : 0) |
+                              (cla_tensor_given(&s->counts) ? SELECT_COUNTS : 0) |
+                              (cla_tensor_given(&s->values) ? SELECT_SCORES : 0) |
+                              (s->thresholded ? SELECT_THRESHOLD : 0) |
+                              (job->sizes.cu_seqlens_kv ? SELECT_PACKED_KEYS : 0),
+                     .minimum = s->minimum,
+                     .threshold = s->threshold};
+    a.indices.column = s->indices.stride[3]; // any stride, unlike other tensors of rank 4
+    return a;
 }
 
 static clattn_status get_program(const selection *job, enum kernel_id id, knobs *k, program **p) {
@@ -253,7 +255,7 @@ clattn_status cla_selection_prepare(const selection *job, const selection_kernel
     knobs k = kernel->knobs, merge = {0};
     program *p = NULL;
     TRY(get_program(job, kernel->id, &k, &p));
-    return job->shares.segments > 1 ? get_program(job, KERNEL_TOPK_MERGE, &merge, &p) : CLATTN_OK;
+    return get_program(job, KERNEL_TOPK_MERGE, &merge, &p);
 }
 
 // The memory of a selection's launches.
@@ -261,13 +263,10 @@ typedef struct selection_memory {
     cl_mem table, scratch;
 } selection_memory;
 
-static void add_results(launch *l, const selection *job, const selection_memory *m) {
+static void add_memory(launch *l, const selection *job, const selection_memory *m) {
     cla_launch_buffer(l, &m->table);
     cla_launch_buffer(l, &job->s->kv_lengths_device.buffer);
     cla_launch_buffer(l, &m->scratch);
-    cla_launch_buffer(l, &job->s->indices.buffer);
-    cla_launch_buffer(l, &job->s->counts.buffer);
-    cla_launch_buffer(l, &job->s->values.buffer);
 }
 
 static void set_grid(launch *l, int work_group, int64_t groups) {
@@ -282,13 +281,15 @@ static clattn_status enqueue_units(const selection *job, chain *steps, const sel
     launch l = {.flops = kernel->flops * (double)units, .cuts_first = true}, then = {.cuts_first = true};
     TRY(get_program(job, kernel->id, &k, &l.program));
     for (int i = 0; i < kernel->count; i++) cla_launch_buffer(&l, kernel->tensors[i]);
-    add_results(&l, job, m);
+    add_memory(&l, job, m);
     cla_launch_argument(&l, kernel->args);
     set_grid(&l, k.work_group, units * job->shares.segments);
     TRY(cla_launch_enqueue(steps, &l));
-    if (job->shares.segments == 1) return CLATTN_OK;
     TRY(get_program(job, KERNEL_TOPK_MERGE, &merge, &then.program));
-    add_results(&then, job, m);
+    add_memory(&then, job, m);
+    cla_launch_buffer(&then, &job->s->indices.buffer);
+    cla_launch_buffer(&then, &job->s->counts.buffer);
+    cla_launch_buffer(&then, &job->s->values.buffer);
     cla_launch_value(&then, select, sizeof *select);
     set_grid(&then, merge.work_group, units);
     return cla_launch_enqueue(steps, &then);

@@ -27,7 +27,7 @@ static int64_t round_up(int64_t x, int64_t to) {
 static void say_why(const selection_problem *p, int64_t groups, int64_t possible, selection_shares *s) {
     char parts[160];
     if (s->segments > 1)
-        snprintf(parts, sizeof parts, "%lld rows are fewer than %lld groups: %d segments a row, then a merge",
+        snprintf(parts, sizeof parts, "%lld rows are fewer than %lld groups: %d segments a row",
                  (long long)p->units, (long long)groups, s->segments);
     else if (p->units >= groups)
         snprintf(parts, sizeof parts, "%lld rows are enough for %lld groups: a group a row",
@@ -58,7 +58,7 @@ selection_shares cla_selection_plan(const selection_problem *p) {
     const uint64_t slots = (uint64_t)SELECT_SLOT_WORDS(s.capacity) * sizeof(uint32_t) * (uint64_t)s.segments;
     s.units = least(units, greatest((int64_t)(SELECTION_MOST_BYTES / slots), 1));
     s.bytes = slots * (uint64_t)s.units;
-    s.launches = (int)least((p->units + s.units - 1) / s.units * (s.segments > 1 ? 2 : 1), INT32_MAX);
+    s.launches = (int)least((p->units + s.units - 1) / s.units * 2, INT32_MAX);
     say_why(p, groups, shortest, &s);
     return s;
 }
