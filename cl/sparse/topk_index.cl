@@ -1,5 +1,6 @@
-// topk_index.cl: index scores of a segment of a row's entries, and the best K of them. The score of a
-// key is the sum over index heads of weight * max(0, scale * dot(q, k)). Scores stay in registers.
+// topk_index.cl: index scores of a segment of a row's entries, and the best K of them. The score
+// of a key is the sum over index heads of weight * max(0, scale * dot(q, k)). Scores stay in
+// registers.
 //
 // With INDEX_HEADS, on a CPU, a work-item converts q and a tile of LANES keys to float32 once, and
 // multiplies INDEX_HEADS rows of q with them in blocks of registers. Without, each work-item

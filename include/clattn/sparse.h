@@ -14,14 +14,14 @@ extern "C" {
 
 /* Which keys a row may choose, which it must choose, and where the lists are written.
  *
- * A list has entries. An entry is a key, or a block of `block` keys: entry e is the keys e * block
- * to e * block + block - 1. A row sees the keys j < kv_length, and j <= p with `causal`. It sees an
- * entry if it sees one of the entry's keys.
+ * An entry is a key, or a block of keys: entry e is the keys e * block to e * block + block - 1. A
+ * row sees the keys j < kv_length, and j <= p with `causal`. It sees an entry if it sees one of the
+ * entry's keys.
  *
- * The list of a row has the forced entries that the row sees, then the best of the other entries
- * that it sees, K in all. It is sorted by position. The choice equals that of a stable sort by
- * descending score: of equal scores the lower position is chosen, and 0 equals -0. A NaN is never
- * chosen for its score. The same scores have the same list on every device. */
+ * A list has the forced entries that the row sees, and the best others, K in all, sorted by
+ * position. It equals that of a stable sort by descending score: the lower position is chosen of
+ * equal scores, and 0 equals -0. A NaN is never chosen for its score. Every device makes the same
+ * list. */
 typedef struct clattn_selection {
     /* i32 [B, Nq, Hs, K], written: the entries, ascending; -1 fills the rest. K is 1 to
      * CLATTN_SELECTION_MOST. */
@@ -33,7 +33,7 @@ typedef struct clattn_selection {
     int32_t block; /* keys of an entry, 1 to 65536; 0: 1 */
     int32_t sinks; /* the first entries of each row are forced; 0: none */
     int32_t local; /* the last entries that the row sees are forced; 0: none */
-    /* Choose no entry below `threshold`, which is not NaN, except the best `minimum` entries. Forced
+    /* Choose no entry below `threshold`, not a NaN, except the best `minimum` entries. Forced
      * entries are chosen anyway, and count. minimum is 0 to K. */
     bool thresholded;
     float threshold;
@@ -60,11 +60,11 @@ typedef struct clattn_selection_plan {
     int work_group;         /* the most work-items of a work-group; 1 on a CPU */
     int segments;           /* parts of a row's entries that are searched apart; 1: none */
     int launches;           /* kernel launches of the call */
-    size_t workspace_bytes; /* scratch memory, which the context lends; at most 64 MiB, or one row's */
+    size_t workspace_bytes; /* scratch memory of the context: at most 64 MiB, or a row's */
     char why[256];          /* one line */
 } clattn_selection_plan;
 
-/* ------------------------------------------------------------------------------------- top-k --- */
+/* ----------------------------------------------------------------------------------- top-k --- */
 
 /* Select entries by given scores. Nkv is N * block.
  *    Sources: DeepSeek-V3.2, 2025; Yuan et al. 2025, "Native sparse attention" */
@@ -89,7 +89,7 @@ CLATTN_API clattn_status clattn_topk_enqueue(clattn_context *context, cl_command
                                              const clattn_topk_params *params, cl_uint wait_count,
                                              const cl_event *wait_list, cl_event *event);
 
-/* ----------------------------------------------------------------------------------- indexer --- */
+/* --------------------------------------------------------------------------------- indexer --- */
 
 /* How the scores of a block's keys become the score of an entry. */
 typedef enum clattn_index_reduction {

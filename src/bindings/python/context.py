@@ -394,8 +394,8 @@ class Context(_Closed):
     def topk(self, scores, *, top_k=None, indices=None, counts=None, values=None, **options):
         """Select the top_k entries of each row of scores [B, Hs, Nq, N]: int32 [B, Nq, Hs, top_k].
 
-        The lists are sorted by position, and -1 fills unused places. Of equal scores the lower
-        position is chosen. counts=True and values=True return the lengths and the scores, too."""
+        The lists are sorted by position, and -1 fills unused places. Among equal scores the
+        lower position is chosen. counts=True and values=True also return lengths and scores."""
         given = {"scores": scores, "top_k": top_k, "indices": indices, "counts": counts, "values": values, **options}
         return self._run("clattn_topk_enqueue", _topk, given)
 

@@ -1,23 +1,16 @@
 // strided_calls.c: see strided_calls.h.
-#include "support/strided_calls.h"
+#include "strided/strided_tensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "verification/reference/random.h"
 
-#define F32 CLATTN_TYPE_F32
-#define I8 CLATTN_TYPE_I8
-#define I32 CLATTN_TYPE_I32
-#define BOOL CLATTN_TYPE_BOOL
-
-enum use { READ = 1, WRITTEN = 2, BOTH = 3, ANY = 4 };
-
 static const int32_t two_lengths[] = {5, 6}, one_length[] = {1};
 
 // Numbers of I32 tensors are n % 3: valid pages, positions and rows. `given` numbers are kept.
-static clattn_tensor add_values(struct strided_call *c, const char *field, clattn_tensor *view, int use,
-                                clattn_type type, int rank, const int64_t *shape, const double *given) {
+clattn_tensor add_values(struct strided_call *c, const char *field, clattn_tensor *view, int use,
+                         clattn_type type, int rank, const int64_t *shape, const double *given) {
     struct strided_tensor *t = &c->tensor[c->count++];
     struct random random = {(uint64_t)(100 + c->count)};
     *view = clattn_tensor_dense(NULL, type, rank, shape);
@@ -38,27 +31,9 @@ static clattn_tensor add_values(struct strided_call *c, const char *field, clatt
     return *view;
 }
 
-#define ADD(type_of, at, field, use, type, rank, ...)                                                        \
-    add_values(c, #type_of "." #field, &at field, use, type, rank,                                           \
-               (const int64_t[CLATTN_MAX_RANK]){__VA_ARGS__}, NULL)
-#define ADD_GIVEN(type_of, at, field, use, numbers, rank, ...)                                               \
-    add_values(c, #type_of "." #field, &at field, use, I32, rank,                                            \
-               (const int64_t[CLATTN_MAX_RANK]){__VA_ARGS__}, numbers)
-
-// A wrapper of a call's enqueue function, with the type that all calls share here.
-#define ENQUEUE(name, call, params)                                                                          \
-    static clattn_status name(const struct strided_call *c, clattn_context *context,                         \
-                              cl_command_queue queue) {                                                      \
-        return clattn_##call##_enqueue(context, queue, &c->params, 0, NULL, NULL);                           \
-    }
-
 ENQUEUE(attend, attention, attention)
 
-// Sizes of a call. In a small call all of them are 1, except the head size.
-struct sizes {
-    int64_t b, h, n, keys, d, dv;
-};
-static struct sizes sizes_of(const struct strided_call *c) {
+struct sizes sizes_of(const struct strided_call *c) {
     return c->small ? (struct sizes){1, 1, 1, 1, 2, 1} : (struct sizes){2, 2, 4, 7, 8, 6};
 }
 
@@ -438,41 +413,6 @@ static void open_sample(struct strided_call *c) {
     c->sample.temperature = 1, c->sample.top_k = 3, c->enqueue = draw;
 }
 
-// The results of a selection of K = 3.
-static void add_lists(struct strided_call *c, clattn_selection *s, int64_t heads) {
-    static const double key_counts[] = {5, 6};
-    const struct sizes n = sizes_of(c);
-    ADD(clattn_selection, s->, indices, WRITTEN | ANY, I32, 4, n.b, n.n, heads, 3);
-    ADD(clattn_selection, s->, counts, WRITTEN | ANY, I32, 3, n.b, n.n, heads);
-    ADD(clattn_selection, s->, values, WRITTEN, F32, 4, n.b, n.n, heads, 3);
-    ADD_GIVEN(clattn_selection, s->, kv_lengths_device, READ | ANY, key_counts, 1, n.b);
-}
-
-ENQUEUE(select_best, topk, topk)
-
-static void open_topk(struct strided_call *c) {
-    const struct sizes s = sizes_of(c);
-    ADD(clattn_topk_params, c->topk., scores, READ, F32, 4, s.b, s.h, s.n, s.keys);
-    add_lists(c, &c->topk.selection, s.h);
-    c->enqueue = select_best;
-}
-
-ENQUEUE(index_keys, index, index)
-
-static void open_index(struct strided_call *c) {
-    static const double pages[] = {0, 1, 2, 5, 4, 3};
-    const struct sizes s = sizes_of(c);
-    clattn_index_params *p = &c->index;
-    ADD(clattn_index_params, p->, q, READ, F32, 4, s.b, s.h, s.n, s.d);
-    const int64_t rows = c->small ? 1 : 2;
-    ADD(clattn_index_params, p->, k, READ, I8, 4, 6, 1, rows, s.d);
-    ADD(clattn_index_params, p->, k_scale, READ | ANY, F32, 3, 6, 1, rows);
-    ADD(clattn_index_params, p->, weights, READ | ANY, F32, 3, s.b, s.n, s.h);
-    ADD_GIVEN(clattn_index_params, p->, block_table, READ | ANY, pages, 2, s.b, 3);
-    add_lists(c, &p->selection, 1);
-    p->page_size = (int32_t)rows, c->enqueue = index_keys;
-}
-
 static const float two_numbers[] = {0.5f, 0.25f};
 
 // Results of forward are inputs of gradients, with strides that do not repeat.
@@ -606,8 +546,8 @@ static const struct {
              {"embedding", open_embedding},
              {"argmax", open_argmax},
              {"sample", open_sample},
-             {"topk", open_topk},
-             {"index", open_index},
+             {"topk", strided_open_topk},
+             {"index", strided_open_index},
              {"gradients of attention", open_attention_backward},
              {"gradients of a projection", open_linear_backward},
              {"gradients of a layer", open_layer_backward},
