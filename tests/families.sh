@@ -47,7 +47,7 @@ run() {
     count $status
 }
 
-# Suites of cases, which count their kernels, and other suites.
+# The first suites run cases and count the launches of the kernel. The others do not count them.
 attention() {
     for suite in attention block_mask case hostile masks mods views; do run "$1" $suite "$2" "$3 1"; done
     for suite in examples limits; do run "$1" $suite "$2" ""; done

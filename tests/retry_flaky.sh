@@ -6,8 +6,8 @@
 #   ends the process, in which every check has passed.
 # - PoCL 3.1 of Debian ends the process with an assertion about the users of a kernel's code. This
 #   happens if several queues use kernels for the first time at once: 4 of 32 cold runs of suite
-#   threads on a busy machine. Its sources take that code by kernel, work-group size and grid size,
-#   and release it by kernel and work-group size.
+#   threads on a busy machine. PoCL looks that code up by kernel, work-group size and grid size, but
+#   releases it by kernel and work-group size.
 #
 # A suite is skipped if LLVM cannot compile one of its kernels. LLVM 18, as in PoCL 6.0 of Debian
 # 13, ends the process if a pass needs a second round. This was seen only with emulated matrix

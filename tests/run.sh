@@ -54,8 +54,8 @@ step "driver" choose_driver
 [ $all = on ] || kernels_to_memory
 step "build" build_folder build
 suite "host" build host
-# Two at a time: a check that compiles kernels runs beside one that does not, and before checks that
-# use the same kernels.
+# Checks run two at a time. A check that compiles kernels runs beside one that does not, and before
+# checks that use the same kernels.
 later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)

@@ -70,7 +70,7 @@ typedef struct args_view {
 #define ARGS_TAP_SOFTCAP 1
 #define ARGS_TAP_MASKED 2
 
-// The table is int32 words. With ARGS_BATCH_ROWS it begins with [batch][ARGS_ITEM_WORDS]: shift,
+// The table is int32 words. With ARGS_BATCH_ROWS, it begins with [batch][ARGS_ITEM_WORDS]: shift,
 // q_length and kv_length of the launch, q_length of the call. With one of ARGS_HEAD_FLAGS the words
 // [heads][ARGS_HEAD_WORDS] follow, as float bits.
 #define ARGS_ITEM_WORDS 4
@@ -83,7 +83,7 @@ typedef struct args_view {
 #define ARGS_HEAD_WORDS 4
 #define ARGS_HEAD_SLOPE 0 // ALiBi
 #define ARGS_HEAD_SINK 1  // sink logit
-#define ARGS_HEAD_SCALE 2 // of the scores
+#define ARGS_HEAD_SCALE 2 // factor of the head's scores
 #define ARGS_HEAD_FLAGS (ARGS_ALIBI | ARGS_SINK | ARGS_HEAD_SCALES)
 #define ARGS_HEAD_WORD(flag)                                                                                 \
     ((flag) == ARGS_ALIBI ? ARGS_HEAD_SLOPE : (flag) == ARGS_SINK ? ARGS_HEAD_SINK : ARGS_HEAD_SCALE)
@@ -126,7 +126,8 @@ typedef struct mod_args {
 } mod_args;
 ARGS_SIZE(mod_args, 224);
 
-// Keys stored outside the views k and v (PAST, PAGED), as a view without columns.
+// Rows of keys outside the views k and v (PAST, PAGED): offset, and strides of batch items, heads
+// and rows.
 typedef struct args_rows {
     args_i64 offset, batch, head, row;
 } args_rows;
@@ -174,7 +175,7 @@ ARGS_SIZE(block_args, 16);
 // ragged.cl: makes a call's table on the device from cu_seqlens there. The host's table has per
 // item its shift and the maxima of its query rows and keys.
 #define RAGGED_KEYS_ALL 0     // a dense batch or pages; each item has the host's number
-#define RAGGED_KEYS_COUNTED 1 // the same, with the numbers in an array
+#define RAGGED_KEYS_COUNTED 1 // a dense batch or pages; an array has each item's number
 #define RAGGED_KEYS_PACKED 2
 typedef struct ragged_args {
     args_i64 q_offset, q_stride, kv_offset, kv_stride; // arrays
@@ -243,7 +244,7 @@ ARGS_SIZE(pack_args, 128);
 // RoPE of a tensor [B, H, N, D], or [1, H, T, D] for a ragged batch, whose sequences are `batch`.
 typedef struct rope_args {
     args_view x, y;
-    args_i64 position; // of row 0; with ARGS_BATCH_ROWS the table's shift is added
+    args_i64 position; // position of row 0; with ARGS_BATCH_ROWS, the table's shift is added
     args_i32 batch, heads, n, head_dim;
     args_i32 rotary_dim, interleaved, flags;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
@@ -267,21 +268,23 @@ typedef struct rope_source_args {
 } rope_source_args;
 ARGS_SIZE(rope_source_args, 136);
 
-// append.cl: new rows of a cache. With ARGS_BATCH_ROWS the table has per batch item its first row
+// append.cl: new rows of a cache. With ARGS_BATCH_ROWS, the table has per batch item its first row
 // in the cache and its number of rows. In a ragged batch (knob RAGGED) it is the call's table: a
 // sequence's new rows are packed like its queries and are its last keys.
 #define APPEND_ITEM_WORDS 2
 typedef struct append_args {
     args_view k_new, v_new, k, v; // [B, Hkv, n or capacity, D or Dv]
     args_view k_scale, v_scale;   // [B, Hkv, capacity], as in attention_args
-    args_i64 position;            // of row 0 of the cache, for RoPE
+    args_i64 position;            // position of row 0 of the cache, for RoPE
     args_i32 batch, heads, n, capacity;
     args_i32 head_dim, head_dim_v, rotary_dim, flags;
-    args_i32 start, circular; // for every item; 1: rows past the last go to the first
-    args_i32 first_side;      // 0: keys and values; 1: only values
-    args_f32 amplitude;       // YaRN's factor on cos and sin, else 1
-    args_i32 sequences;       // of a ragged batch, whose new rows are one packed item
-    args_i32 block[2];        // keys, values; with HADAMARD, as in rope_args; 0: no transform
+    // start of every item; circular 1: rows past the last row go to the first rows
+    args_i32 start, circular;
+    args_i32 first_side; // 0: keys and values; 1: only values
+    args_f32 amplitude;  // YaRN's factor on cos and sin, else 1
+    // number of sequences of a ragged batch, whose new rows are one packed item
+    args_i32 sequences;
+    args_i32 block[2]; // keys, values; with HADAMARD, as in rope_args; 0: no transform
     args_f32 scale[2];
     args_i32 unused;
 } append_args;
@@ -294,7 +297,7 @@ typedef struct append_past_args {
 } append_past_args;
 ARGS_SIZE(append_past_args, 8);
 
-// shift.cl: RoPE by `delta` positions of keys in a cache. With ARGS_BATCH_ROWS the table has per
+// shift.cl: RoPE by `delta` positions of keys in a cache. With ARGS_BATCH_ROWS, the table has per
 // item its delta and its number of rows to rotate. Rotated columns of blocks wait in local memory.
 #define SHIFT_ITEM_WORDS 2
 #define SHIFT_MOST_BLOCK_WIDTH 1024
@@ -359,8 +362,8 @@ ARGS_SIZE(convert_args, 104);
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
 
-// The same for decode_rows.cl, if values are not a part of the keys. It holds queries and output of
-// the rows, a tile of scores and their options, and the tile's keys and values.
+// Private memory of a work-item of decode_rows.cl, if values are not a part of the keys. It has
+// queries and output of the rows, a tile of scores and options, and a tile of keys and values.
 #define ROWS_PRIVATE_BYTES(rows, tile_kv, d, dv)                                                             \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
 
@@ -462,14 +465,14 @@ typedef struct linear_args {
     args_i64 x_offset, x_batch, x_head, x_row;
     args_i64 w_offset, w_row, bias_offset, scale_offset, scale_row, zero_offset;
     args_i64 y_offset, y_batch, y_head, y_row;
-    args_i64 position;           // of row 0, for RoPE
-    args_i64 packed_offset;      // of linear_matrix.cl's packed weights, in words
+    args_i64 position;           // position of row 0, for RoPE
+    args_i64 packed_offset;      // offset of linear_matrix.cl's packed weights, in words
     args_i32 batch, rows;        // B, rows per batch item
     args_i32 columns, reduction; // columns of y; columns of x and w
     args_i32 x_head_columns, y_head_columns;
     args_i32 flags;       // ARGS_BIAS, ARGS_BATCH_ROWS, LINEAR_POSITIONS
     args_i32 rotary_dim;  // columns of a head that RoPE rotates
-    args_i32 column_tile; // of a work-item of linear_matrix.cl or linear_lanes.cl
+    args_i32 column_tile; // columns of a work-item of linear_matrix.cl or linear_lanes.cl
     // With RAGGED: sequences, and rows of the cache that y is, or 0.
     args_i32 position_batch, position_row;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
@@ -477,7 +480,7 @@ typedef struct linear_args {
 ARGS_SIZE(linear_args, 176);
 #define LINEAR_TRANSPOSED_W 1
 #define LINEAR_TRANSPOSED_X 2
-#define LINEAR_POSITIONS 1 // of the flags; other bits are ARGS_...
+#define LINEAR_POSITIONS 1 // a bit of `flags`; other bits are ARGS_...
 
 // Packed weights of linear_matrix.cl: columns of y per block, numbers of the reduction per step,
 // words before the first tile, and the most rows and columns of y per work-item.
@@ -503,9 +506,9 @@ ARGS_SIZE(linear_pack_args, 32);
 typedef struct norm_args {
     args_view x;
     args_i64 w_offset;
-    args_i64 position; // of row 0, for RoPE
+    args_i64 position; // position of row 0, for RoPE
     args_i32 batch, heads, n, head_dim;
-    args_i32 shared; // heads of a row with one mean: 1, or all
+    args_i32 shared; // number of heads of a row with one mean: 1, or all
     args_i32 rotary_dim, flags;
     args_f32 epsilon, more, amplitude; // amplitude: RoPE's factor on cos and sin
 } norm_args;
@@ -589,9 +592,9 @@ ARGS_SIZE(sample_args, 112);
 enum { SMALL_Q, SMALL_K, SMALL_V, SMALL_OUT, SMALL_PROJECTIONS };
 typedef struct small_layer {
     linear_args of[SMALL_PROJECTIONS];
-    // Parts of the work: fetched and done; groups that have left.
+    // Parts of the work that were fetched, and that are done; number of groups that have left.
     args_i32 taken, done, left;
-    args_i32 tiles; // of query rows
+    args_i32 tiles; // number of tiles of query rows
 } small_layer;
 ARGS_SIZE(small_layer, 720);
 #endif

@@ -13,7 +13,7 @@ typedef struct backward_args {
     args_i64 pairs, marks;
     args_i64 rows_batch, rows_head; // pairs between batch items, and heads
     args_i32 part_keys;             // keys per part, for which dq is summed separately
-    // 1: keys are packed sequences, whose rows past a length belong to others.
+    // 1: keys are packed sequences, so rows past an item's length belong to other items.
     args_i32 packed_keys;
     args_i32 wants, unused; // ARGS_WANTS_... of the results
 } backward_args;
@@ -31,7 +31,7 @@ ARGS_SIZE(backward_args, 56);
      2 * BACKWARD_TILES_PAIRS(micro_rows, group_rows, group_columns) + 4)
 
 // backward_rows.cl: makes the pairs of log-sum-exp and delta.
-#define ARGS_DLSE 1 // of `gives`: there is a dlse
+#define ARGS_DLSE 1 // a bit of `gives`: there is a dlse
 typedef struct backward_rows_args {
     args_view out, dout, lse, dlse;
     args_i64 pairs, rows_batch, rows_head; // as in backward_args
@@ -45,7 +45,7 @@ ARGS_SIZE(backward_rows_args, 208);
 typedef struct backward_store_args {
     args_view x, y;
     args_i64 part;     // elements between two parts
-    args_i64 position; // of row 0; with `shifts` the table's shift is added
+    args_i64 position; // position of row 0; with `shifts`, the table's shift is added
     args_i32 parts, n, head_dim, rotary_dim;
     args_i32 flags;  // ARGS_BATCH_ROWS of the call
     args_i32 shifts; // 1: positions include the table's shift
@@ -66,7 +66,7 @@ ARGS_SIZE(backward_bias_args, 16);
 enum { ARGS_DSINKS, ARGS_DSLOPES, ARGS_DSCALES, ARGS_HEAD_RESULTS };
 typedef struct backward_heads_args {
     args_i64 offset[3], stride[3]; // dsinks, dalibi_slopes, dhead_scales
-    args_i32 wants, unused;        // one bit per result
+    args_i32 wants, unused;        // bits of the requested results
 } backward_heads_args;
 ARGS_SIZE(backward_heads_args, 56);
 

@@ -84,7 +84,7 @@ typedef struct append_place {
     bool exists; // false: there is no such row
     int b;
     long row;
-    long position; // among the item's keys
+    long position; // position among the item's keys
 } append_place;
 
 #if PAST
@@ -107,7 +107,7 @@ append_place place_of(const append_args *a, __global const int *table, int b, in
     p.exists = n < (tabled ? table[APPEND_ITEM_WORDS * (long)b + 1] : a->n);
 #endif
     p.row = a->circular ? p.position % a->capacity : p.position;
-#if PAST // it is not written, whatever lengths on the device say
+#if PAST // a row before the cache is not written, with any lengths on the device
     p.row -= past->word < 0 ? past->rows : table[past->word + p.b];
     p.exists = p.exists && p.row >= 0;
 #endif

@@ -2,8 +2,8 @@
 // be weights with scales and zero points per group.
 //
 // A layer uses it before and after CLBlast, which multiplies in float32 and adds no bias. x and y
-// may be the same buffer. With ARGS_BATCH_ROWS rows past an item's query length (table: args.h) are
-// not written. A work-item has one element.
+// may be the same buffer. With ARGS_BATCH_ROWS, rows past an item's query length (table: args.h)
+// are not written. A work-item has one element.
 #define CONVERTS_WEIGHTS
 #include "base/common.clh"
 

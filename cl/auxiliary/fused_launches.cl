@@ -92,7 +92,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_launches(EACH
         const int ready = *done;
         for (; launch < end && launch->end <= ready; launch++) begin = launch->end;
         int count;
-        // A share of half the remaining parts per group, so that the groups finish together.
+        // A fetch has half of the remaining parts, divided by the number of groups, so that all
+        // groups finish together.
         const int first =
             launch < end ? take_parts(taken, launch->end, 2 * (int)get_num_groups(0), &count) : -1;
         if (first < 0) {

@@ -12,7 +12,7 @@ __kernel void merge(__global ELEMENT(TYPE_OUT) * out_a, __global float *lse_a,
     const long at_a = view_row(&args.out_a, b, h, i), at_b = view_row(&args.out_b, b, h, i);
     const long at_lse = view_row(&args.lse_a, b, h, i);
     const float la = lse_a[at_lse], lb = lse_b[view_row(&args.lse_b, b, h, i)];
-    if (lb == -INFINITY) return; // b saw no key: ignore it, whatever its out holds
+    if (lb == -INFINITY) return; // part b saw no key, so its `out` is not read
 
     const bool a_empty = la == -INFINITY;
     const float m = fmax(la, lb);

@@ -5,8 +5,8 @@
 // So `n * frequencies[d]` modulo 2^64 is the exact fraction of the last circle at any position. A
 // float32 product would be wrong by 0.06 radians at position 1,000,000.
 //
-// A work-item has one pair or one single column. With the knob HADAMARD a work-group has one row in
-// local memory and multiplies it by the Hadamard matrix after RoPE. If rotary_dim is 0, it only
+// A work-item has one pair or one single column. With the knob HADAMARD, a work-group has one row
+// in local memory and multiplies it by the Hadamard matrix after RoPE. If rotary_dim is 0, it only
 // does the latter: for the output over Hadamard-transformed values.
 #include "call/rope.clh"
 #include "call/items.clh"

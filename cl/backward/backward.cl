@@ -3,7 +3,7 @@
 //
 // A work-group owns TILE_Q rows of the result: query rows, or keys. It loops over the other side,
 // TILE_KV rows at a time, in local memory: keys and values, or query rows and dout. With
-// GRADIENT_OF_KV it also loops over the query heads that share the key. Each kernel computes both
+// GRADIENT_OF_KV, it also loops over the query heads that share the key. Each kernel computes both
 // dot products of a score again. So groups share no sums and need no atomics, for seven matrix
 // products instead of five.
 //
@@ -91,7 +91,7 @@ void store_columns(__global ELEMENT(TYPE_GRADIENT) * to, const float *sum, int c
         if (c + x * ROW_ITEMS < width) STORE(TYPE_GRADIENT, to, c + x * ROW_ITEMS, sum[x]);
 }
 
-// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With GRADIENT_OF_KV the
+// Global size: (tiles of rows * GROUP, query or key/value heads, batch). With GRADIENT_OF_KV, the
 // first result is dk and the second dv; else the first is dq and the second is unused.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,

@@ -3,7 +3,7 @@
 // same rotation with the angle's sign changed. Rows past an item's length become 0; in a ragged
 // batch they are not written.
 //
-// Global size: (rows * (pairs + single columns), heads, batch) with ROPE. Without it a work-item
+// Global size: (rows * (pairs + single columns), heads, batch) with ROPE. Without it, a work-item
 // has LANES columns: (rows * ceil(columns / LANES), heads, batch). Any local size works.
 #ifndef LANES
 #define LANES 4 // for devices whose work-items are the lanes of vectors

@@ -14,13 +14,13 @@
 // Keys with scales are converted without them, so nothing overflows, and the sums are scaled.
 // Values are rounded, like weights.
 //
-// With BF16_TERMS queries and all products are float32. Each number is the sum of three bfloat16
+// With BF16_TERMS, queries and all products are float32. Each number is the sum of three bfloat16
 // terms, and only the six of nine products that affect float32 are computed. The largest of them
 // has its own sums. A tile's output is added by multiply-adds, since engines do not round sums to
 // nearest. If a number is 2^60 or more, infinite or NaN, the group computes everything again
 // without the engine: `start_again`.
 //
-// With HEAD_ROWS (decode_fragments.cl) the rows are those of all query heads of a key/value head.
+// With HEAD_ROWS (decode_fragments.cl), the rows are those of all query heads of a key/value head.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch,
 // because some compilers would move a product of the whole warp into both paths.
 #if defined(BF16_TERMS) && BF16_TERMS > 1
@@ -86,9 +86,10 @@
 
 #define WARP_ROWS (FRAGMENT_ROWS * ROW_VECTORS)
 #define TILE_ROWS (WARP_ROWS * GROUP_ROWS)
-#define KEY_PARTS (TILE_KV / FRAGMENT_COLUMNS)     // fragments of scores
-#define KEY_PIECES (2 * FRAGMENTS_STEPS(HEAD_DIM)) // of eight numbers of a key in local memory
-#define STEPS (8 * KEY_PIECES / FRAGMENT_STEP)     // products summed in a score
+#define KEY_PARTS (TILE_KV / FRAGMENT_COLUMNS) // fragments of scores
+// pieces of eight numbers of a key, in local memory
+#define KEY_PIECES (2 * FRAGMENTS_STEPS(HEAD_DIM))
+#define STEPS (8 * KEY_PIECES / FRAGMENT_STEP) // products summed in a score
 #define VALUE_PIECES (FRAGMENT_VALUE_PARTS(HEAD_DIM_V) * FRAGMENT_COLUMNS / 8)
 #if FRAGMENT_TILES
 #define VALUE_PARTS ((HEAD_DIM_V + 63) / 64 * FRAGMENT_TILE_PARTS)
@@ -186,7 +187,7 @@ int next_tile(const score_call *c, const block_rows *r, int k, int end) {
 #define WEIGHT_BASE(most) ((most)*r->factor)
 #endif
 #define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
-#define WEIGHT_SHRINKS(from) ((from)-base) // of bases as rounded, which the older weights have
+#define WEIGHT_SHRINKS(from) ((from)-base) // of the rounded bases, which the older weights use
 #endif
 
 #if DROPOUT
@@ -315,7 +316,7 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
 #endif
 }
 
-// o += P V. With built-in functions a part of the output is rescaled and gets all keys before the
+// o += P V. With built-in functions, a part of the output is rescaled and gets all keys before the
 // next part. Compilers that copy a product's input and output registers then do so for one part
 // only.
 #if BF16_TERMS > 1

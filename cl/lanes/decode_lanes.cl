@@ -6,8 +6,8 @@
 // order, with the head dimension in the lanes. A work-item is a whole work-group and has ROWS rows
 // and one split of the keys. Private memory: the queries, the output, and scores of KEY_TILE keys.
 //
-// Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B). With splits > 1 out and lse
-// are float32 partial results for combine.cl: range s is at split_out * s and split_lse * s.
+// Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B). With splits > 1, out and
+// lse are float32 partial results for combine.cl: range s is at split_out * s and split_lse * s.
 //
 // Memory must be requested in address order and without pauses. On a Zen 5 prefetching a tile
 // ahead, line by line, needs 0.5 to 0.99 of the time without. Some CPUs gain more from the
@@ -300,7 +300,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     for (int s = 0; s < SLOT_VECTORS; s++) // including unused places
         rows.scale[s] = rows.sum[s] = (VEC)(0.0f), rows.most[s] = (VEC)(-INFINITY);
     for (int r = 0; r < ROWS; r++) {
-        // Rows past the end repeat the last one and are not stored.
+        // Rows past the last row are copies of the last row, and are not stored.
         start_row(&call, &bounds, &rows, r, h_kv, min(first_row + r, all_rows - 1));
         finite &= load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), &rows.query[r]);
         begin = min(begin, rows.first[r]);

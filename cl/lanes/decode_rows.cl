@@ -7,10 +7,10 @@
 // the group (its query heads times Nq). A work-item is a whole work-group and has up to TILE_Q
 // rows, in tiles of LANES * ROW_VECTORS. It converts a tile of TILE_KV keys in private memory to
 // floats (or to pairs with DOT_BF16), and all tiles of rows use it there. So each number of K and V
-// is read from global memory once for TILE_Q rows. With the knob SHARED_KV a value is the first
+// is read from global memory once for TILE_Q rows. With the knob SHARED_KV, a value is the first
 // HEAD_DIM_V numbers of its key.
 //
-// Local size 1; global size (splits, Hkv * ceil(group * Nq / TILE_Q), B). With splits > 1 out and
+// Local size 1; global size (splits, Hkv * ceil(group * Nq / TILE_Q), B). With splits > 1, out and
 // lse are partial results for combine.cl.
 
 // Other defaults than those of knobs.def.

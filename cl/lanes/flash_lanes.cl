@@ -5,7 +5,7 @@
 // head, one per vector lane, and one split of the keys. Scores of TILE_KV keys are computed
 // transposed, S^T[key][row]. So maximum, sum and rescaling are operations of whole vectors: no
 // local memory, no barrier, no exchange between lanes. Private memory: tiles of Q, output and
-// scores, and packed K and V. With the knob WEIGHTS the kernel also returns attention weights:
+// scores, and packed K and V. With the knob WEIGHTS, the kernel also returns attention weights:
 // scores are stored in the result and become weights when the row's maximum and sum are known.
 // Score taps are unsupported.
 //
@@ -52,7 +52,8 @@ typedef struct ahead {
 #define AHEAD_ROWS(p, stride, rows)                                                                          \
     ((ahead_rows){(__global const uchar *)(p), (stride) * (long)sizeof *(p), rows})
 
-// The rows among [first, first + n) of a head that have a constant stride.
+// The longest run of rows in [first, first + n) of a head that begins at `first` and has a constant
+// stride.
 ahead_rows ahead_keys(const kv_head *head, int first, int n) {
     if (PAGED || n == 0) return (ahead_rows){0, 0, 0};
     return AHEAD_ROWS(kv_row_at(head, first).at, kv_stride(head, first), kv_run(head, first, n));
@@ -228,7 +229,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id),
               tiles = FUSED_PARTS;
 #endif
-    // With causality the last tiles have the most keys. They start first, so that no core idles at
+    // With causality, the last tiles have the most keys. They start first, so that no core idles at
     // the end.
     const int group = tiles - 1 - tile, split = group % args.splits;
     const mask_rows bounds = mask_rows_of(&args, table, b);
@@ -276,7 +277,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         weigh_scores(s_tile, &x, m, keep, t.count WEIGH_VALUES);
         DROPOUT_DROP(s_tile, &t, DOT_BF16);
         if (ADD_BY_INTEGERS(o_tile, s_tile, keep, &v_tile, &kv, &t, empty)) {
-            // The products are done.
+            // ADD_BY_INTEGERS has already added the products
         } else if (DOT_I8 || (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t))) {
             if (empty) clear_values(o_tile);
             add_values_selected(o_tile, s_tile, keep, &kv, &t);

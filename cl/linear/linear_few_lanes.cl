@@ -193,8 +193,8 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w
     }
 }
 
-// The current columns of y of a work-item, and their rows of W. Columns past the last one repeat it
-// and are not stored.
+// The current columns of y of a work-item, and their rows of W. Columns past the last column are
+// copies of it, and are not stored.
 typedef struct column_block {
     int count, d[COLUMN_BLOCK]; // d: column within its head
     bool together;              // all exist and are contiguous in memory
@@ -203,11 +203,11 @@ typedef struct column_block {
     long ahead, later;
     int row[COLUMN_BLOCK]; // of W
     long y[COLUMN_BLOCK];
-    float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
+    float bias[SUM_GROUPS * LANES]; // biases in the order of the block's sums
 } column_block;
 
 // The current rows. b and i are batch item and row of the next block, first_b and first_i of this
-// one. With RAGGED y is negative for a row without a place in a cache.
+// one. With RAGGED, y is negative for a row without a place in a cache.
 typedef struct row_block {
     int count, b, i, first_b, first_i;
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];

@@ -2,17 +2,17 @@
 // work-items of a warp (fragments.clh). x and W are both float16 or both bfloat16, with float32
 // sums; with BF16_TERMS at least one is float32, and the other may be bfloat16.
 //
-// A work-group of GROUP_ROWS x GROUP_COLUMNS warps has a tile of y. A warp has
-// FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers. Rows of x are the
-// warp's own operand; warps share rows of W, like keys in attention. Local memory has CHUNK numbers
-// of the reduction of all these rows, in two buffers: the next chunk is loaded while the current
-// one is multiplied. RoPE is applied before y is stored: one work-item has both columns of a pair.
-// The rows of all batch items form one sequence.
+// A work-group of GROUP_ROWS x GROUP_COLUMNS warps has a tile of y. A warp has FRAGMENT_ROWS *
+// ROW_VECTORS rows by COLUMN_TILE columns of it in registers. Rows of x are the warp's own operand;
+// warps share rows of W, like keys in attention. Local memory has CHUNK numbers of the reduction of
+// all these rows, in two buffers: the next chunk is loaded while the current one is multiplied.
+// RoPE is applied before y is stored: one work-item has both columns of a pair. The rows of all
+// batch items form one sequence.
 //
-// Local size FRAGMENT_GROUP; global size (FRAGMENT_GROUP * ceil(B*rows / TILE_ROWS),
-// ceil(columns / TILE_COLUMNS)).
+// Local size FRAGMENT_GROUP; global size (FRAGMENT_GROUP * ceil(B*rows / TILE_ROWS), ceil(columns /
+// TILE_COLUMNS)).
 //
-// With BF16_TERMS a float32 is the sum of three bfloat16 terms. Only products of terms that affect
+// With BF16_TERMS, a float32 is the sum of three bfloat16 terms. Only products of terms that affect
 // float32 are computed: six for two float32 operands, three for one and a bfloat16. Numbers are
 // split on their way to local memory, where a chunk has one buffer; the next chunk waits in
 // registers. Engines do not round their sums to nearest. So each chunk has its own sums, with the
@@ -74,7 +74,7 @@
 #define WARP_ROW (FRAGMENT_WARP / GROUP_COLUMNS)
 #define WARP_COLUMN (FRAGMENT_WARP % GROUP_COLUMNS)
 #define COLUMN_PARTS (COLUMN_TILE / FRAGMENT_COLUMNS)
-#define PIECES (CHUNK / 8) // of eight numbers of a row, in local memory
+#define PIECES (CHUNK / 8) // pieces of eight numbers of a row, in local memory
 #define STEPS (CHUNK / FRAGMENT_STEP)
 
 // A line of local memory has FOLD rows of a tile, since lines have 64 numbers on NVIDIA. The tile's
@@ -142,7 +142,7 @@ int line_column(int n) {
 #endif
 }
 
-// Rows and columns past the last one repeat it and are not stored.
+// Rows past the last row are copies of it, and are not stored; so are columns.
 FRAGMENT_INLINE long place_of_row(const linear_args *a, long wanted) {
     const long row = min(wanted, (long)a->batch * a->rows - 1);
     return a->x_offset + row / a->rows * a->x_batch + row % a->rows * a->x_row;
@@ -197,7 +197,7 @@ FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear
 }
 
 // Flags of numbers that terms cannot represent. Bits 0 to 7 (x) and 8 to 15 (W): one is 2^50 or
-// more. Bits 16 to 31: one is below 2^-45 but not 0. The bit is the pass modulo 8. Without flags
+// more. Bits 16 to 31: one is below 2^-45 but not 0. The bit is the pass modulo 8. Without flags,
 // products are between 2^-90 and 2^100.
 #define LARGEST (177u << 23) // bits of 2^50
 #define LEAST (82u << 23)    // bits of 2^-45
@@ -205,7 +205,8 @@ FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear
 #define W_BIT(pass) ((pass) % 8 + 8)
 #define SMALL_BIT 16
 FRAGMENT_INLINE uint strange_among(const float *x) {
-    uint most = 0, least = 0xffffffffu; // `least`: of the numbers other than 0, minus 1
+    // `least`: the smallest bits of the numbers other than 0, minus 1
+    uint most = 0, least = 0xffffffffu;
     FRAGMENT_UNROLL for (int i = 0; i < 8; i++) {
         const uint bits = as_uint(x[i]) & 0x7fffffffu;
         most = max(most, bits), least = min(least, bits - 1u);

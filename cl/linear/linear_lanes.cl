@@ -178,7 +178,7 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
 #endif
 
 // `pack_w` copies `blocks` blocks of W as float32 (with DOT_BF16 as pairs), with 0 past the
-// reduction; columns past the last one repeat it. `next_w` is the part of W that a panel
+// reduction; columns past the last column are copies of it. `next_w` is the part of W that a panel
 // prefetches.
 #if TRANSPOSED & LINEAR_TRANSPOSED_W
 void pack_w(const linear_args *a, w_matrix of, int column, int k, int depth, int blocks, float *to) {
@@ -358,7 +358,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     ulong position[TILE_ROWS];
 #endif
     for (int r = 0; r < TILE_ROWS; r++) {
-        // Rows past the end repeat the last one and are not stored.
+        // Rows past the last row are copies of it, and are not stored.
         const long row = first_row + min(r, rows - 1);
         const int b = (int)(row / args.rows), i = (int)(row % args.rows);
         x_row_at[r] = args.x_offset + b * args.x_batch + i * args.x_row;

@@ -134,8 +134,8 @@ void multiply_block(float *sums, const ushort *x, __global const uint *w, int st
 }
 
 #if SPLITS_NUMBERS
-// Load 32 rows of x from k on, one row per lane, as in linear_lanes.cl. Rows past the last one
-// repeat it.
+// Load 32 rows of x from k on, one row per lane, as in linear_lanes.cl. Rows past the last row are
+// copies of it.
 void transpose_x(const linear_args *a, x_pointer x, const owned *o, int first, int k, int depth,
                  VEC part[][2]) {
     for (int v = 0; v < 2; v++)

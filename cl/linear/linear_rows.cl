@@ -120,7 +120,7 @@ typedef struct row_places {
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
 } row_places;
 
-// Rows past the last one repeat it and are not stored.
+// Rows past the last row are copies of it, and are not stored.
 void place_rows(const linear_args *a, __global const int *table, long first, long last, int id,
                 __local row_places *to) {
     for (int r = id; r < ROW_BLOCK; r += WORK_GROUP) {
@@ -229,7 +229,7 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
     const int column = tile * GROUP_TILE + id / ROW_ITEMS * COLUMNS;
     const long first_row = (long)get_global_id(1) * ROW_BLOCK, rows = (long)a.batch * a.rows;
     const int count = (int)min(rows - first_row, (long)ROW_BLOCK);
-    // Columns past the last one repeat it.
+    // Columns past the last column are copies of it.
     const row_of_w c0 = w_row_of(w, &a, walk_column(&a, min(column, a.columns - 1)));
     const row_of_w c1 = w_row_of(w, &a, walk_column(&a, min(column + 1, a.columns - 1)));
     const row_of_w c2 = w_row_of(w, &a, walk_column(&a, min(column + 2, a.columns - 1)));

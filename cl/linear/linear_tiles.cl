@@ -24,12 +24,12 @@ typedef struct tile_places {
     long x[TILES_ROWS], y[TILES_ROWS];
     long w[TILES_COLUMNS], y_column[TILES_COLUMNS];
 #if W_SCALED
-    long scale[TILES_COLUMNS]; // from the first scale, or zero point
+    long scale[TILES_COLUMNS]; // distance from the first scale, or zero point
 #endif
     float bias[TILES_COLUMNS];
 #if ROPE
     long position[TILES_ROWS];
-    int column[TILES_COLUMNS]; // in walking order, within its head
+    int column[TILES_COLUMNS]; // column in walking order, within its head
 #endif
 } tile_places;
 
@@ -44,7 +44,7 @@ TILES_INLINE int line_column(int n) {
 #endif
 }
 
-// Rows and columns past the last one repeat it and are not stored.
+// Rows past the last row are copies of it, and are not stored; so are columns.
 TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global const int *table,
                              long first_row, int first_column, __local tile_places *to) {
     for (int r = (int)get_local_id(0); r < TILES_ROWS; r += TILES_GROUP) {

@@ -3,7 +3,7 @@
 // both use one pass over memory.
 //
 // A work-group of WORK_GROUP items, a power of two, has the heads of a row that share a mean. With
-// ROPE one work-item has both numbers of a pair. Local memory: WORK_GROUP partial sums. TYPE_Q is
+// ROPE, one work-item has both numbers of a pair. Local memory: WORK_GROUP partial sums. TYPE_Q is
 // the type of the rows, TYPE_KV that of the weights.
 #include "call/rope.clh"
 

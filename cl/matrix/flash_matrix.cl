@@ -34,8 +34,9 @@
 #error "rows are in two vectors; TILE_KV is a multiple of 32, at most 512, and KEY_BLOCK divides 32"
 #endif
 
-#define BASE_SLACK (8.0f / SCORE_TO_EXP2)                       // a weight is at most 2^8
-#define VALUE_ROWS MATRIX_PACK_ROWS(HEAD_DIM_V)                 // of V^T, in whole pairs of tiles
+#define BASE_SLACK (8.0f / SCORE_TO_EXP2) // a weight is at most 2^8
+// rows of V^T, in whole pairs of tiles
+#define VALUE_ROWS MATRIX_PACK_ROWS(HEAD_DIM_V)
 #define VALUE_BLOCK MATRIX_PACK_BLOCK(HEAD_DIM_V, VALUE_SCALED) // elements of 32 packed keys
 #define VALUE_AT(d, j) ((j) / MATRIX_DEPTH * VALUE_BLOCK + (d)*MATRIX_DEPTH + (j) % MATRIX_DEPTH)
 #define VALUE_SCALE_AT(v, j)                                                                                 \
@@ -51,7 +52,7 @@ typedef __global const ushort *packed_pointer;
 #define WEIGHT_TERMS 1
 #define has_small_scales(v, count) false
 #define scale_unit(scale) 1.0f
-#define KEY_WIDTH LANES_ROUND_UP(HEAD_DIM, MATRIX_DEPTH) // of a row of K in whole tiles
+#define KEY_WIDTH LANES_ROUND_UP(HEAD_DIM, MATRIX_DEPTH) // numbers of a row of K, in whole tiles
 #define QUERY_TILES (KEY_WIDTH / 2 * ROW_VECTORS)
 typedef VEC query_tile;
 typedef ushort key_copy;
@@ -134,8 +135,8 @@ bool base_is_passed(const VEC *m, const row_softmax *x) {
     return ((c.x | c.y) | (c.z | c.w)) != 0;
 }
 
-// Move the bases up to the next integer. `met` and the output are sums of rounded weights, x->l is
-// the sum of the others.
+// Move the bases up to the next integer. `met` and the output are sums of rounded weights. x->l is
+// the sum of weights that are not rounded.
 void move_base(row_softmax *x, VEC *met, VEC *o_tile, const VEC *m) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         const VEC to = max_lanes(ceil(m[b]), x->m[b]);
@@ -157,8 +158,8 @@ void add_values(VEC *o_tile, const VEC *p_tile, packed_pointer v, int count) {
         }
 }
 
-// The same if a value is infinite or NaN and some row does not see it: 0 * NaN must not reach this
-// row. Also used for small scales.
+// As add_values, for tiles where a value is infinite or NaN and some row does not see it: 0 * NaN
+// must not reach this row. Also used for values with small scales.
 void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const tile_rows *t, bool small) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
@@ -199,7 +200,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(1, LANE_ROWS, 1)) return;
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id);
-    // With causality the last tiles have the most keys. They start first, so that no core idles at
+    // With causality, the last tiles have the most keys. They start first, so that no core idles at
     // the end.
     const int group = FUSED_PARTS - 1 - tile, split = group % args.splits, h_kv = h / args.group;
     const mask_rows bounds = mask_rows_of(&args, table, b);

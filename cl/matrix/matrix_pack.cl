@@ -16,8 +16,8 @@
 #endif
 
 #if VALUE_SCALED
-// If the scale is infinite or NaN, the row's values become infinite or NaN, which dropped weights
-// multiply, too.
+// If the scale is infinite or NaN, the row's values become infinite or NaN. A value is also
+// multiplied by weights that dropout has set to 0, which must yield NaN.
 ushort bfloat_of(kv_row row, int d) {
     const float x = (float)row.at[d] * (isfinite(row.scale) ? 1.0f : row.scale);
     return (ushort)(as_uint(x) >> 16 | (isnan(x) ? 0x40u : 0u));

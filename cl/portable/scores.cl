@@ -36,8 +36,8 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
 #if RAGGED
     ragged_move_call(&args, table, b);
 #endif
-    // Without valid keys nothing is read. PAST has no rows from the item's length on; in a ragged
-    // batch the next rows belong to another sequence, or do not exist.
+    // Without valid keys, nothing is read. Past an item's length, PAST has no rows. In a ragged
+    // batch, the next rows belong to another sequence, or do not exist.
 #if PAST || RAGGED
     const int last = rows.item.kv_length - 1, columns = j0 <= last ? args.head_dim : 0,
               keys_read = last < 0 ? 0 : BLOCK_KEYS;
@@ -45,8 +45,8 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
     const int last = args.n_kv - 1, columns = args.head_dim, keys_read = BLOCK_KEYS;
 #endif
 
-    // Rows and keys past the end repeat the last one and are not stored. So the loop has no branch
-    // and no read is out of bounds.
+    // Rows past the last row are copies of it, and are not stored; so are keys. So the loop has no
+    // branch and no read is out of bounds.
     __global const ELEMENT(TYPE_Q) * q_row[BLOCK_ROWS];
     const kv_buffers kv = KV_KEYS_ONLY;
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);

@@ -15,7 +15,7 @@
 #error "WORK_GROUP is a power of two"
 #endif
 
-// With DROPOUT the stored weights are the ones that multiply V: 0 if dropped, else scaled by
+// With DROPOUT, the stored weights are the ones that multiply V: 0 if dropped, else scaled by
 // 1/(1-p).
 #if DROPOUT
 // The factor of key j: 0 if the key is dropped. *quad and *drops cache the result for keys 4 * quad

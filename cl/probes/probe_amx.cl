@@ -19,9 +19,9 @@ typedef float probe_sum;
 #define PROBE_STORE_C MATRIX_STORE_C
 #endif
 
-// Word i of row r of A is words[(r + i) % 32], of B words[32 + (3 r + i) % 32]. With rounds 0
-// result[16 q + n] is the sum over rows r = q, q + 4, ... of (r + 1) times number (r, n) of C. Else
-// it runs that many rounds of four products.
+// Word i of row r of A is words[(r + i) % 32], of B words[32 + (3 r + i) % 32]. If `rounds` is 0,
+// result[16 q + n] is the sum over rows r = q, q + 4, ... of (r + 1) times number (r, n) of C.
+// Otherwise, the kernel runs `rounds` rounds of four products.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_amx(__global const uint *words,
                                                                        __global uint *result, int rounds) {
     uint a[MATRIX_SIDE * 16] LANES_ALIGNED, b[MATRIX_SIDE * 16] LANES_ALIGNED;

@@ -8,7 +8,7 @@
 
 #define ACCUMULATORS 12
 
-// With `rounds` 0 the result has two parts of 16 words:
+// With `rounds` 0, the result has two parts of 16 words:
 //   a[2i] * b[2i] + a[2i+1] * b[2i+1], for words from 0 (a) and from 16 (b) on
 //   the floats x and y of words from 32 and from 48 on, as bfloat16 pairs (x low, y high)
 // Else it runs that many rounds of ACCUMULATORS dot products.

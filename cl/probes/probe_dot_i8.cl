@@ -8,7 +8,7 @@
 
 #define ACCUMULATORS 12
 
-// With `rounds` 0 the result has two parts of LANES words, the second from word 16 on:
+// With `rounds` 0, the result has two parts of LANES words, the second from word 16 on:
 //   5 + the products of the bytes of words [0, LANES), unsigned, and of words from 16 on, signed
 //   the same for their signed 16-bit halves
 // Else it runs that many rounds of ACCUMULATORS such products.

@@ -39,7 +39,7 @@ float product(__global const char *key, row_numbers q, float scale) {
 #endif
 
 // `words` has two words per key, then four rows of eight float32, then the keys' scale. With rounds
-// 0 result[4 * key + row] is a product. Else each work-item adds the products of that many keys.
+// 0, result[4 * key + row] is a product. Else each work-item adds the products of that many keys.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 probe_eights(__global const uint *words, __global uint *result, int rounds) {
     __global const float *rows = (__global const float *)(words + 2 * KEYS);

@@ -5,8 +5,8 @@
 
 #define ACCUMULATORS 12
 
-// With rounds 0 result[0..LANES) is a*b + c, for words from 0, 16 and 32 on. Else it runs that many
-// rounds of ACCUMULATORS fma.
+// With rounds 0, result[0..LANES) is a*b + c, for words from 0, 16 and 32 on. Else it runs that
+// many rounds of ACCUMULATORS fma.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_fma(__global const uint *words,
                                                                        __global uint *result, int rounds) {
     __global const float *in = (__global const float *)words;

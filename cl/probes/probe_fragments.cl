@@ -23,8 +23,8 @@
 #define TIMED (4 * FRAGMENT_PARTS) // independent sums
 
 // `words` has A, FRAGMENT_ROWS rows of SIDE 16-bit numbers, and after 32 rows B, SIDE rows. With
-// rounds 0 result[SIDE r + c] is P = A B^T. Then follow P B, with P rounded, and the largest number
-// of each row of P. Else it runs that many rounds of TIMED products.
+// rounds 0, result[SIDE r + c] is P = A B^T. Then follow P B, with P rounded, and the largest
+// number of each row of P. Else it runs that many rounds of TIMED products.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_fragments(__global const uint *words, __global uint *result, int rounds) {
     __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16]

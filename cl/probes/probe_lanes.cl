@@ -142,7 +142,7 @@ REGISTER_INLINE void attend(const VEC *q_tile, __global const uint *words, __glo
     VSTORE(sum_each_lanes(t) * sum_lanes(VLOAD(0, in + 3)), 0, out + LANE_ROWS);
 }
 
-// With rounds 0 it stores the result of `attend`. Else it runs that many rounds of one block of
+// With rounds 0, it stores the result of `attend`. Else it runs that many rounds of one block of
 // scores.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_lanes(__global const uint *words,
                                                                          __global uint *result, int rounds) {

@@ -6,7 +6,7 @@
 
 #define ITEMS SUBGROUP_PROBE_ITEMS
 
-// `words` has a float per work-item. With `rounds` 0 the result has four parts of ITEMS floats, or
+// `words` has a float per work-item. With `rounds` 0, the result has four parts of ITEMS floats, or
 // zeros if the size is not SUBGROUP:
 //   the maximum of the item's sub-group
 //   its sum

@@ -17,7 +17,7 @@
         FRAGMENT_UNROLL for (int e = 0; e < FRAGMENT_ELEMENTS; e++)
 
 // `words` has 128 pieces of eight 16-bit numbers. A and B are made of them so that all rows and
-// columns differ. With rounds 0 the result is every fourth row of O = (A B^T) B, sixteen rows of
+// columns differ. With rounds 0, the result is every fourth row of O = (A B^T) B, sixteen rows of
 // 64. Else it runs that many rounds of eight products.
 __kernel __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_wgmma(__global const uint *words, __global uint *result, int rounds) {

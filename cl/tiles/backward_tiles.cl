@@ -103,7 +103,7 @@ TILES_INLINE void load_pairs(__local float2 *to, __global const float2 *rows, in
 typedef struct grad_tile {
     const score_call *call;
     const mask_rows *bounds;
-    __local const float2 *pairs; // of the work-item's own rows, or of the other side's
+    __local const float2 *pairs; // pairs of the work-item's own rows, or of the other side's rows
     float scale;
     int b, h;
     int own, own_last, other0, other_last;
@@ -119,8 +119,8 @@ TILES_INLINE bool tile_is_whole(const mask_rows *bounds, int own0, int own_last,
 }
 
 // Convert both products of the own rows with one other row, dots and values, to slopes and weights.
-// Hidden ones become -0, which no others are. Not unrolled: NVIDIA's compiler would use 50 % more
-// registers, and the code of score options would fill the instruction cache.
+// The results of hidden pairs are -0, which no other result is. Not unrolled: NVIDIA's compiler
+// would use 50 % more registers, and the code of score options would fill the instruction cache.
 TILES_INLINE void grad_weigh(VEC *dots, VEC *values, const grad_tile *t, int other DROPOUT_PARAMETER) {
     const int there = min(other, t->other_last);
     VEC x = *dots, y = *values;

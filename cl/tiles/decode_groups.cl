@@ -18,7 +18,7 @@
 // same keys are neighbours in the grid and share a cache. tests/kernels/check_decode_loads.sh
 // counts the loads in compiled code.
 //
-// With splits > 1 out and lse are float32 partial results for combine.cl. With DOT_I8 scores use
+// With splits > 1, out and lse are float32 partial results for combine.cl. With DOT_I8, scores use
 // integers (decode_integers.clh). Global size: (splits * passes * WORK_GROUP, Hkv, B).
 #ifndef WORK_GROUP
 #define WORK_GROUP 128
@@ -94,7 +94,7 @@ typedef struct key_eights {
 // A row of the pass.
 typedef struct pass_row {
     int h, i, first, last; // query head and row; it sees keys [first, last)
-    float scale;           // from a product to SCORE_UNIT
+    float scale;           // factor from a product to SCORE_UNIT
 } pass_row;
 
 // The state that all work-items of the group share.
@@ -104,7 +104,7 @@ typedef struct decode_group {
     __local pass_row *rows;
     __local float4 *q;
     __local float *scratch;
-    __local ROW_FLOATS *weights, *sixteen; // of a chunk's keys: scores, then weights
+    __local ROW_FLOATS *weights, *sixteen; // for the keys of a chunk: scores, then weights
     int b, shift, item;
 #if DOT_I8
     __global const ELEMENT(TYPE_Q) * from; // the call's q
@@ -281,7 +281,8 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
     const float16 all = (float16)(products(g, 0, lane, &k), (float4)(0.0f), (float8)(0.0f));
 #endif
     const float8 held = fold(all);
-    const int first = lane % SHARE * (4 * ROWS) / SHARE; // its first of the 4 * ROWS sums
+    // the work-item's first of the 4 * ROWS sums
+    const int first = lane % SHARE * (4 * ROWS) / SHARE;
     const bool mine = end && lane % COPIES == 0;
 #endif
 #if PARTS > 1 || SHARE == 1

@@ -11,9 +11,9 @@
 //              and a row's work-items are neighbours in a sub-group.
 //   O += P V   in slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights
 //              transposed, [key][row], and V as stored, [key][column].
-// Local memory: FLASH_TILES_LOCAL_FLOATS (args.h). With DROPOUT a word per work-item has the
+// Local memory: FLASH_TILES_LOCAL_FLOATS (args.h). With DROPOUT, a word per work-item has the
 // dropped weights. Barriers are uniform: all loop bounds depend on the group alone. With HEAD_ROWS
-// (decode_tiles.cl) the rows are those of all query heads of a key/value head.
+// (decode_tiles.cl), the rows are those of all query heads of a key/value head.
 #define OUT_QUADS TILES_QUADS(HEAD_DIM_V)
 #define TYPE_RESULT TYPE_OUT
 #include "tiles/tiles_results.clh"
@@ -24,9 +24,9 @@
 // The work of a work-item on its own rows between barriers: products to scores, weights and values
 // to the output, and its store. A vector has the rows of one key or column.
 
-// With HEAD_ROWS row r of the tile is query row r / group of query head r % group of key/value head
-// h. Without it row r is query row r of head h. In both cases it is query row
-// r / HEAD_SHARE(group).
+// With HEAD_ROWS, row r of the tile is query row r / group of query head r % group of key/value
+// head h. Without it, row r is query row r of head h. In both cases it is query row r /
+// HEAD_SHARE(group).
 #ifndef HEAD_ROWS
 #define HEAD_ROWS 0
 #define TILES_KERNEL flash_tiles
@@ -130,8 +130,8 @@ TILES_INLINE bool tile_sees_nothing(const score_call *c, int b, int h, int i0, i
     return holds == ARGS_BLOCK_EMPTY;
 }
 
-// The bias of a key, and rows from which boolean mask or mask_mod hide it. Rows past the end repeat
-// the last one.
+// The bias of a key, and the rows from which the boolean mask or mask_mod hides this key. Rows past
+// the last row are copies of it.
 TILES_INLINE VEC rows_bias(const score_call *c, const score_rows *r, int j) {
 #if SCORE_OPS & ARGS_BIAS
     __global const ELEMENT(TYPE_BIAS) *bias = c->bias + view_at(&c->args->bias, r->b, r->h, 0, j);
@@ -396,7 +396,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     out_sums acc;
     out_clear(&acc);
     VEC l = (VEC)(0.0f);       // of this work-item's keys only; the rows' sums follow the loop
-    ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
+    ROWS_MAXIMA m = -INFINITY; // maximum of row `id`; with SUBGROUP, maxima of the work-item's rows
     for (int k0 = TILE_BEGIN(seen.begin); k0 < seen.end; k0 += TILES_COLUMNS) {
         bool masked;
         if (tile_sees_nothing(&call, b, h, i0, i_last, k0, seen.end, &masked)) continue; // uniform

@@ -14,9 +14,8 @@ extern "C" {
 /* Write new rows into a cache: row r of batch item b becomes row start + r of the cache, converted
  * to its type. RoPE is applied to new keys before they are stored. [ONNX TensorScatter]
  *
- * See docs/keys.md, "How rows are quantised", for i8, float8, i4, u4 and blocks: formulas are
- * ggml's for blocks, and KIVI's for zero points [Liu et al. 2024]. A row, group or block with an
- * infinity or a NaN is read as NaN. */
+ * See docs/keys.md, "How rows are quantised", for i8, float8, i4, u4 and blocks. A row, group or
+ * block with an infinity or a NaN is read as NaN. */
 typedef struct clattn_append_params {
     /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type: f32, f16 or bf16. Keys or values may be
      * absent together with their cache. Without elements they need no buffer. */
@@ -59,9 +58,8 @@ CLATTN_API clattn_status clattn_append_enqueue(clattn_context *context, cl_comma
  * delta. A decoder whose context is full drops its oldest n keys, and shifts the others by -n. Rows
  * do not move.
  *
- * Quantised keys are rotated as numbers and quantised again, which adds up to one rounding of the
- * type. Rows of i8 and float8 get new scales. Blocks and groups without a column below R keep their
- * bytes. A delta of 0 changes no byte.
+ * Quantised keys are converted to numbers, rotated and quantised again, which adds up to one
+ * rounding of the type. A delta of 0 changes no byte.
  *
  * A range of rows is a view of k. For pages, k is the pool [pages, Hkv, page_size, D], and deltas
  * and lengths count pages: see docs/keys.md, "Context shift".

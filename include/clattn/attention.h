@@ -44,9 +44,8 @@ typedef enum clattn_kernel {
 } clattn_kernel;
 
 /* Selects whether a shared past (past_k and past_v with 1 in B) is read once for all items, by a
- * launch of its own. Only rounding differs, by about 1e-7 of a score. See docs/keys.md, "Shared
- * prefixes", for the conditions. [FlashInfer's cascade, Ye et al. 2024; Hydragen, Juravsky et al.
- * 2024] */
+ * launch of its own. Only rounding differs. See docs/keys.md, "Shared prefixes". [FlashInfer's
+ * cascade, Ye et al. 2024; Hydragen, Juravsky et al. 2024] */
 typedef enum clattn_cascade {
     CLATTN_CASCADE_AUTO = 0, /* the planner decides; the plan says why */
     CLATTN_CASCADE_NEVER,    /* each item reads the past */
@@ -196,9 +195,9 @@ typedef struct clattn_kv {
  * Types may differ between q, k, v and out: q and out are f32, f16 or bf16. Sums and softmax are
  * float32.
  *
- * A ragged batch packs B = `sequences` of different lengths, one behind the other, without work for
- * padding. The tensors q, out and lse then have 1 in place of B and T rows in place of Nq. Sequence
- * b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1. See docs/keys.md, "Ragged batches".
+ * A ragged batch packs B = `sequences` of different lengths, one behind the other. The tensors q,
+ * out and lse then have 1 in place of B and T rows in place of Nq. Sequence b has the rows
+ * cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1. See docs/keys.md, "Ragged batches".
  *    Sources: Vaswani et al. 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022
  *    (FlashAttention) */
 typedef struct clattn_attention_params {
@@ -238,9 +237,9 @@ typedef struct clattn_attention_params {
      * call finds them. With buffers both are required: 1 or more, unless B or T is 0. */
     int32_t max_q, max_kv;
 
-    /* Optional scratch memory of at least clattn_attention_workspace() bytes. The context then
-     * lends only a few words a batch item, head or frequency. No other command may use it
-     * meanwhile. Tensors may follow in its buffer. */
+    /* Optional scratch memory of at least clattn_attention_workspace() bytes, which no other
+     * command may use meanwhile. The context then lends only a few words per batch item, head or
+     * frequency. */
     cl_mem workspace;
 
     /* Optional: the call reports progress, can be cancelled, and blocks. */
@@ -267,8 +266,8 @@ typedef struct clattn_plan {
  * option's name in the message. After OK the call does not fail for options, sizes or scratch
  * memory. params->workspace counts as large enough.
  *
- * The plan is a pure function of the device, tuned rows, probes and shapes. Buffers may be NULL in
- * q, k, v and out; an optional tensor counts as present when its rank is not 0.
+ * The plan is a pure function of the device, tuned rows, probes and shapes. Buffers may be NULL; an
+ * optional tensor counts as present when its rank is not 0.
  *    Threads    any
  *    Blocking   only for probes: at a context's first bf16 call (60 ms on a CPU, then cached), and
  *               at its first call on a CPU device with float_vector_width below 4 (seconds with a
@@ -338,7 +337,6 @@ CLATTN_API clattn_status clattn_dropout_mask_enqueue(clattn_context *context, cl
  *
  * A part without visible keys (lse = -inf) changes nothing, whatever its out holds. Weights of the
  * parts have the rounding of float32 lse: 1e-6 where lse is about 10, useless with scores of 1e7.
- * Split ranges of one call do not have this error.
  *
  * B, H or Nq of 0 does nothing and succeeds; Dv of 0 merges lse alone.
  *    The enqueue contract applies.
@@ -346,7 +344,7 @@ CLATTN_API clattn_status clattn_dropout_mask_enqueue(clattn_context *context, cl
 typedef struct clattn_merge_params {
     /* [B, H, Nq, Dv], f32, f16 or bf16; f32 [B, H, Nq]; read and written */
     clattn_tensor out_a, lse_a;
-    clattn_tensor out_b, lse_b; /* the same types and shapes, read */
+    clattn_tensor out_b, lse_b; /* b: read, with the types and shapes of a */
 } clattn_merge_params;
 CLATTN_API clattn_status clattn_merge_enqueue(clattn_context *context, cl_command_queue queue,
                                               const clattn_merge_params *params, cl_uint wait_count,

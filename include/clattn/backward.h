@@ -28,13 +28,13 @@ extern "C" {
  * gradients with respect to q and k before RoPE.
  *
  * The order of each sum depends on sizes only, and there are no atomics: a call returns the same
- * bits each time. No scratch memory has Nq times Nkv elements.
+ * bits each time.
  *
  * A row without visible keys and a key that no row sees have gradients of exactly 0. So have rows
  * past q_lengths and keys past kv_lengths, which packed batches do not write. Hidden rows and keys
  * have no effect, NaN or not. Scores in the millions make gradients inexact, since lse is float32.
  *
- * Inputs are f32, f16 or bf16, sums are float32. Each result may have any of these types; dk and dv
+ * Inputs are f32, f16 or bf16; sums are float32. Each result may have any of these types; dk and dv
  * share one.
  *    Sources: Dao et al. 2022 (FlashAttention, appendix B.4); Dao 2023 (FlashAttention-2) */
 typedef struct clattn_attention_backward_params {

@@ -4,8 +4,7 @@
  *
  * All calls: x and out are [B, N, width] views with a contiguous last axis, stored as f32, f16 or
  * bf16, computed in float32. B or N of 0 does nothing and succeeds; a width of 0 is
- * INVALID_ARGUMENT. There is no scratch memory. The enqueue contract applies, without
- * `progress`. */
+ * INVALID_ARGUMENT. The enqueue contract applies, without `progress`. */
 #ifndef CLATTN_BLOCK_H
 #define CLATTN_BLOCK_H
 
@@ -28,11 +27,9 @@ typedef enum clattn_norm_kind {
 typedef struct clattn_norm_params {
     clattn_tensor x;        /* [B, N, M] */
     clattn_tensor residual; /* optional [B, N, M], any of the types */
-    /* Optional [B, N, M], x's type, with residual; it may be x or residual itself, but not overlap
-     * them otherwise */
+    /* Optional [B, N, M], x's type, with residual; x or residual itself, or apart from both */
     clattn_tensor sum;
-    /* [B, N, M], any of the types; it may be x or residual itself, but not overlap them
-     * otherwise */
+    /* [B, N, M], any of the types; x or residual itself, or apart from both */
     clattn_tensor out;
     clattn_tensor weight, bias; /* optional [M], of one type; without: 1 and 0 */
     clattn_norm_kind kind;
@@ -50,7 +47,7 @@ CLATTN_API clattn_status clattn_norm_enqueue(clattn_context *context, cl_command
 typedef struct clattn_activation_params {
     clattn_tensor x;  /* [B, N, M] */
     clattn_tensor up; /* optional [B, N, M], x's type; required if activation is NONE */
-    /* [B, N, M], any of the types; it may be x or up itself, but not overlap them otherwise */
+    /* [B, N, M], any of the types; x or up itself, or apart from both */
     clattn_tensor out;
     clattn_activation activation;
 } clattn_activation_params;
@@ -91,10 +88,8 @@ CLATTN_API clattn_status clattn_argmax_enqueue(clattn_context *context, cl_comma
 /* out[b, n] = an index of x[b, n], drawn with the probabilities softmax(x / temperature) among the
  * indices that top_k, then top_p, then min_p keep, as in Hugging Face's transformers.
  *
- * Equal arguments draw equal indices: use another seed for each step. The index is that of the
- * greatest x / temperature - log(-log(u)) [Gumbel 1954], with
- *    u = ((word >> 9) + 1/2) / 2^23    word of Philox 4x32-10 [Salmon et al. 2011],
- *                                      key `seed`, counter (v / 4, n, 2^32 - 1, b)
+ * Equal arguments draw equal indices: use another seed for each step. See docs/decoder.md,
+ * "Sampling".
  *
  * A row with a NaN returns the first NaN's index, a row with an infinity that of an infinity. Sums
  * are float32: top_p may keep another index on another device, by a rounding. */

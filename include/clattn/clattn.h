@@ -20,15 +20,14 @@
  *     after a command succeeded, the driver reports an unavailable device, an invalid queue that
  *     was valid, or a bad address in a kernel. A launch that is too large (OUT_OF_MEMORY) or an
  *     event that failed (DRIVER) leaves the context usable.
- *   - The library never prints, exits, aborts or reads the environment. Its mutable global state is
- *     OpenCL's functions (opencl.h), and a count of contexts in CLBlast's module. Drivers and
- *     CLBlast follow their own rules: see docs/drivers.md and docs/context.md.
+ *   - The library never prints, exits, aborts or reads the environment. Drivers and CLBlast may:
+ *     see docs/drivers.md and docs/context.md.
  *   - Threads: any thread may call any function. Threads may share a context if each has its own
  *     queue; their calls overlap. A call waits for another only while both need one build or probe.
- *   - Processes: a process may fork before any code in it calls OpenCL. Parent and children may
- *     then use clattn. A child that is forked later may use names, versions and views only.
+ *   - Processes: a process may fork before any code in it calls OpenCL. A child that is forked
+ *     later may use names, versions and views only.
  *   - Unloading: the library may be unloaded after its contexts are destroyed, and loaded again.
- *     OpenCL's loader and CLBlast's module stay. Two copies in one process share only those.
+ *     OpenCL's loader and CLBlast's module stay loaded.
  *
  * Functions name these contracts, and state what differs.
  *
@@ -58,14 +57,17 @@
  *    Blocking   while the driver compiles: about a second a kernel on a CPU; milliseconds if cached
  *    Returns    as the enqueue function; the log receives the driver's log of a failed build
  *
+ * The callback contract: several threads may call the function at once: threads that call clattn
+ * and, with compile_limit_ms, threads of the library, which end before clattn_context_destroy
+ * returns. The function must not call into the same context.
+ *
  * The list contract: entries are written to an array of `capacity` places. Pass NULL and 0 to get
  * only the number.
  *    count      receives the number of entries, which may exceed capacity
  *    Returns    INVALID_ARGUMENT  count is NULL, or the array is NULL and capacity is not 0
  *
  * The name contract: the result is a word such as "flash", or "(unknown)" for other numbers.
- *    Lifetime: static.   Threads: any.   Blocking: never.
- */
+ *    Lifetime: static.   Threads: any.   Blocking: never. */
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H
 

@@ -64,9 +64,8 @@ typedef enum clattn_partition {
 CLATTN_API const char *clattn_partition_name(clattn_partition partition);
 
 /* One attention call over a group. Every `buffer` of `attention` is host memory (CLATTN_HOST) that
- * holds the whole view. `workspace` is NULL; the other fields are as in clattn_attention_params.
- * Outputs must not overlap other tensors. See docs/devices.md for options that limit the partition,
- * for rates, and for host memory. */
+ * holds the whole view. `workspace` is NULL. Outputs must not overlap other tensors. See
+ * docs/devices.md for options that limit the partition, for rates, and for host memory. */
 typedef struct clattn_group_attention_params {
     /* progress reports each finished piece; CANCELLED waits for the pieces that are running. */
     clattn_attention_params attention;
@@ -78,9 +77,11 @@ typedef struct clattn_group_attention_params {
 
 /* The work of one member. */
 typedef struct clattn_group_share {
-    double share;     /* part of the call's work that it did, 0 to 1; in a plan the expected part */
-    double gflops;    /* its rate in this call; 0: no work, or its driver keeps no times */
-    uint64_t time_ns; /* from its first copy to its last, by its own clock */
+    /* the member's part of the call's work, 0 to 1; in a plan the expected part */
+    double share;
+    /* its rate in this call; 0: no work, or the driver records no times */
+    double gflops;
+    uint64_t time_ns;             /* from its first copy to its last, by the device's clock */
     uint64_t bytes_in, bytes_out; /* copied to and from the device */
     uint64_t device_bytes;        /* most bytes of buffers and workspace at once */
     int32_t pieces;               /* calls that it ran */
@@ -91,7 +92,7 @@ typedef struct clattn_group_share {
 typedef struct clattn_group_report {
     clattn_partition partition; /* HEADS, ROWS, KEYS or WHOLE */
     int32_t pieces;             /* of all members */
-    int32_t handed;             /* pieces that another device ran, because theirs failed */
+    int32_t handed;             /* pieces that another device ran, since their own device failed */
     int32_t merged;             /* partial results merged, or parts of gradients added */
     double busy;                /* predicted share of all devices' time in which they work */
     char why[256];              /* one line */
@@ -101,8 +102,7 @@ typedef struct clattn_group_report {
  * written no output.
  *
  * If a device's context returns DEVICE_LOST, DRIVER, OUT_OF_MEMORY, BUILD_FAILED or UNSUPPORTED,
- * other devices run its unfinished pieces; report, shares and log say so. A later call uses the
- * device again, unless it is lost.
+ * other devices run its unfinished pieces. A later call uses the device again, unless it is lost.
  *    Lifetime  no argument is used after the return
  *    Threads   any; calls on one group wait for one another. Its contexts may run other calls
  *              meanwhile
@@ -127,8 +127,7 @@ CLATTN_API clattn_status clattn_group_plan(clattn_group *group, const clattn_gro
  * `buffer` of `backward` is host memory, its `workspace` NULL.
  *
  * Gradients that pieces share are added in float32 on the host, in the order of the pieces, and
- * rounded once. Equal shares make equal bits. Without such sums the bits are those of
- * clattn_attention_backward_enqueue on dense tensors. */
+ * rounded once. Equal shares make equal bits. */
 typedef struct clattn_group_attention_backward_params {
     clattn_attention_backward_params backward; /* with its progress */
     clattn_partition partition;

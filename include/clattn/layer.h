@@ -14,8 +14,8 @@ extern "C" {
 /* Which kernel computes a projection y = x W^T + b. See docs/context.md, "Projections", also for
  * CLBlast's own output, environment variable and memory. */
 typedef enum clattn_projection {
-    /* The faster one, by tuned rows, measurements, then defaults. If CLBlast fails (except with
-     * DEVICE_LOST), clattn's kernel replaces it in the context. */
+    /* The faster one, by tuned rows, measurements, then defaults. If CLBlast fails, clattn's kernel
+     * replaces it. */
     CLATTN_PROJECTION_AUTO = 0,
     CLATTN_PROJECTION_CLBLAST, /* CLBlast's GEMM; UNSUPPORTED without CLBlast or its module */
     CLATTN_PROJECTION_NATIVE,  /* clattn's own linear kernels */
@@ -32,9 +32,9 @@ typedef enum clattn_precision {
     CLATTN_PRECISION_COUNT
 } clattn_precision;
 
-/* A weight matrix that clattn_linear_pack packed for one device. Calls read it or the matrix
- * itself, which must stay unchanged. Absent if buffer is NULL. It may be copied. Calls check w's
- * shape and type, version, device, buffer and offset, but not the packed bytes. */
+/* A weight matrix that clattn_linear_pack packed for one device. Absent if buffer is NULL. The
+ * struct may be copied. Calls read the packed bytes or the matrix itself, which must stay
+ * unchanged. They check everything but the packed bytes. */
 typedef struct clattn_packed {
     cl_mem buffer;
     uint64_t layout_id[7]; /* private to the library; a change is detected */
@@ -66,9 +66,9 @@ typedef enum clattn_norm {
  * The tensors x, y and out share one type, and so do the weight matrices. Biases and norms may be
  * of any float type.
  *
- * Existing keys and values, such as a cache, are kv.k and kv.v, of any type, as
- * clattn_layer_kv_enqueue writes them. Then y, wk, wv, bk, bv, packed_wk, packed_wv and k_norm are
- * absent. Norm and RoPE apply to q alone, row i at position rope.position + i + shift[b].
+ * Existing keys and values, such as a cache, are kv.k and kv.v, as clattn_layer_kv_enqueue writes
+ * them. Then y, wk, wv, bk, bv, packed_wk, packed_wv and k_norm are absent. Norm and RoPE apply to
+ * q only, row i at position rope.position + i + shift[b].
  *    Source: Vaswani et al. 2017, section 3.2.2 */
 typedef struct clattn_layer_params {
     clattn_tensor x;              /* [B, Nq, M] */
@@ -134,18 +134,13 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
                                               const clattn_layer_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
 
-/* Gradients of a scalar loss L with respect to a layer's inputs; dout is dL/dout. The call computes
- * q, k, v, gates and heads again in float32, or reads `kept` (clattn_layer_forward_enqueue), which
- * is faster. Then, beside the formulas of backward.h:
- *    dWo = sum_n dout[n] heads[n]^T    dheads = dout Wo    dWq = sum_n dq[n] x[n]^T
- *    dx = dq Wq + dgate Wgate (+ dk Wk + dv Wv)
- *    dq[n] = r (g w - q r mean(g w q) r),  dq_norm = sum_n g q r,  r = 1/sqrt(mean(q^2) + epsilon)
- *                                          QK-norm
- *    dheads = g sigmoid(t),  dgate = g heads sigmoid'(t)
- *                            gate
+/* Gradients of a scalar loss L with respect to a layer's inputs; dout is dL/dout. The call
+ * computes q, k, v, gates and heads again in float32, or reads `kept`
+ * (clattn_layer_forward_enqueue), which is faster. See docs/training.md, "Formulas of a layer".
  *
  * The order of each sum depends on sizes only, and there are no atomics. Rows past q_lengths and
- * kv_lengths have no effect, NaN or not; dx and dy are 0 there, unless the row has another use.
+ * kv_lengths have no effect, NaN or not. dx and dy are 0 there. In self-attention, a row of x
+ * may be past only one of them, and then has a gradient.
  *
  * Inputs are f32, f16 or bf16; sums and intermediates are float32. Each result may have any of
  * these types. */
@@ -179,8 +174,8 @@ CLATTN_API clattn_status clattn_layer_kept(clattn_context *context,
 
 /* Enqueue the forward call of a training step. It writes `kept`, and forward.out as
  * clattn_layer_enqueue does, but with float32 between projections and attention. It reads forward,
- * kept, workspace and progress; packed weights and forward's own workspace and progress are
- * ignored.
+ * kept, workspace and progress of `params`. Packed weights, forward.workspace and forward.progress
+ * are ignored.
  *
  * clattn_layer_backward_enqueue may read `kept` any number of times, as long as x, y, weights and
  * `kept` are unchanged. Gradients have the same bits as without `kept`. Options without a gradient
@@ -208,8 +203,8 @@ CLATTN_API clattn_status clattn_layer_backward_enqueue(clattn_context *context, 
                                                        cl_uint wait_count, const cl_event *wait_list,
                                                        cl_event *event);
 
-/* Keys and values of a layer alone, for later layer calls with kv.k and kv.v. They belong to an
- * encoder's output, or to the next rows of a cache, of which k and v are views.
+/* Keys and values of a layer, for later layer calls with kv.k and kv.v: of an encoder's output, or
+ * of the next rows of a cache.
  *    k = y Wk^T + bk, then norm, then RoPE: row j has position rope.position + j;  v = y Wv^T + bv
  *
  * clattn's own kernels compute the projections. Hkv is k's; D and Dv are the last sizes of k and
@@ -318,14 +313,13 @@ CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_comma
  *    dx[n,k] = sum_m dout[n,m] w[m,k]      dw[m,k] = sum_n dout[n,m] x[n,k]      db[m] = sum_n
  *                                          dout[n,m]
  *
- * n runs over B and N. Each is a projection with transposed matrices. Sums are float32, in one
- * order. Activation, gate and residual are not part of the call. dx, dw and db may each be f32, f16
- * or bf16. */
+ * n runs over B and N. Sums are float32, in a fixed order. Activation, gate and residual are not
+ * part of the call. dx, dw and db may each be f32, f16 or bf16. */
 typedef struct clattn_linear_backward_params {
     clattn_tensor x;    /* [B, N, K], for dw; f32, f16 or bf16, as w and dout */
     clattn_tensor w;    /* [M, K], for dx */
     clattn_tensor dout; /* [B, N, M] */
-    clattn_tensor dx;   /* [B, N, K]; the results are optional, but one is required */
+    clattn_tensor dx;   /* [B, N, K]; dx, dw and db are optional, but one is required */
     clattn_tensor dw;   /* [M, K], dense rows */
     clattn_tensor db;   /* [M] */
     clattn_projection projection;
@@ -359,9 +353,9 @@ typedef struct clattn_pack_params {
     int64_t offset; /* bytes, a multiple of 64 */
 } clattn_pack_params;
 
-/* Return the bytes of packed w on the context's device: 2 an element of bf16, 6 of f32, M and K
- * rounded up to 32, and a little more. The result is 0 if no kernel is faster with packed w. Then
- * clattn_linear_pack does nothing, and succeeds with an absent clattn_packed. Buffers may be NULL.
+/* Return the bytes of packed w on the context's device. The result is 0 if no kernel is faster with
+ * packed w. Then clattn_linear_pack does nothing, and succeeds with an absent clattn_packed.
+ * Buffers may be NULL.
  *    Threads: any.   Blocking: a matrix engine's probe, the first time.   Returns: as
  *    clattn_linear_pack. */
 CLATTN_API clattn_status clattn_linear_packed_bytes(clattn_context *context, const clattn_pack_params *params,

@@ -1,6 +1,6 @@
 /* mods.h: ready texts for score_mod and mask_mod of clattn_score. Included by clattn.h. #x in a
- * text is the macro's argument, a number such as 128 or 0.5f. Each comment names the mod_buffers
- * that its text reads.
+ * text is the macro's argument, such as 128 or 0.5f. Each comment names the mod_buffers that its
+ * text reads.
  *
  * Kernels cannot skip keys by a mask_mod. Set `causal`, `window` and lengths too where they
  * hold. */

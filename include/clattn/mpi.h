@@ -1,22 +1,21 @@
-/* mpi.h: attention over the ranks of an MPI communicator, each with its own OpenCL device. A module
- * beside the library (libclattn-mpi, pkg-config clattn-mpi). clattn.h does not include it; its
- * letters and rules hold here. See docs/devices.md for the ways to share a call.
+/* mpi.h: attention over the ranks of an MPI communicator, each with its own OpenCL device, in a
+ * library of its own (libclattn-mpi, pkg-config clattn-mpi). The letters and rules of clattn.h
+ * apply. See docs/devices.md for the ways to share a call.
  *
  * Rules of every function that has a clattn_mpi argument:
  *   - Collective: all ranks of the communicator call the same functions in the same order.
  *   - Ranks may differ in device, context, queue, strides, offsets and number of rows (also 0). All
- *     else must be equal: B, H, Hkv, D, Dv, types, options and host arrays. A first small exchange
- *     compares them. A difference is INVALID_ARGUMENT on all ranks; the message names them.
- *   - If a rank cannot do its part, a second small exchange says so before any large transfer. All
- *     ranks return its status; last_error names the rank. If a rank fails later, all return its
- *     status at the end, and outputs are undefined.
- *   - A rank that hangs blocks all ranks, as in any MPI program: use a watchdog. A rank that dies
- *     ends the job.
+ *     else must be equal: B, H, Hkv, D, Dv, types, options and host arrays. A difference is
+ *     INVALID_ARGUMENT on all ranks; the message names the ranks.
+ *   - If a rank fails, all ranks return its status, and last_error names the rank. If it fails
+ *     after the first exchanges, outputs are undefined.
+ *   - A rank that hangs blocks all ranks, as in any MPI program. A rank that dies ends the job.
  *   - MPI errors are DRIVER with MPI's text (MPI_ERRORS_RETURN). MPI defines what works after one.
  *   - Blocking: until this rank's outputs are written.   Lifetime: no argument is used after the
  *     return.   Threads: one at a time for a clattn_mpi; with MPI_THREAD_FUNNELED that of MPI_Init.
  *   - Memory: MPI gets host memory only, no cl_mem or device pointer.
- *   - Bits: sums have a fixed order. Equal ranks, rows and devices make equal bits. */
+ *   - Bits: sums have a fixed order, so equal ranks, rows, piece_rows and devices make equal bits.
+ */
 #ifndef CLATTN_MPI_H
 #define CLATTN_MPI_H
 
@@ -70,8 +69,8 @@ typedef struct clattn_mpi_params {
     double link_seconds;          /* latency of a message */
     double flops_per_second;      /* of attention on one rank */
     double call_seconds;          /* of an attention call with next to no work */
-    /* Host memory of the module, on this rank; NULL functions: malloc and free. Its device memory
-     * comes from clCreateBuffer. */
+    /* Allocation functions for the module's host memory on this rank. Without both functions:
+     * malloc and free. */
     clattn_host_memory host_memory;
 } clattn_mpi_params;
 
@@ -83,7 +82,7 @@ typedef struct clattn_mpi_params {
 CLATTN_API clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **world);
 /* Destroy it, before MPI_Finalize; NULL is allowed. Collective. */
 CLATTN_API void clattn_mpi_destroy(clattn_mpi *world);
-/* Copy why the last call failed: one line, equal on ranks that agreed on it. Never blocks. */
+/* Copy the line that says why the last call failed. Never blocks. */
 CLATTN_API void clattn_mpi_last_error(const clattn_mpi *world, char *text, size_t size);
 
 /* How ranks share a prefill. See docs/devices.md for the bytes that each way sends. */
@@ -138,7 +137,7 @@ typedef struct clattn_mpi_report {
     clattn_mpi_plan plan;
     double seconds;         /* from the end of the first exchanges to the outputs */
     double compute_seconds; /* while the device computed */
-    /* while pieces travelled: host copies, MPI, and waiting for other ranks */
+    /* time in which pieces were sent: host copies, MPI, and waiting for other ranks */
     double transfer_seconds;
     double exposed_seconds; /* the part of transfer_seconds in which the device was idle */
     uint64_t sent_bytes, received_bytes;
@@ -164,9 +163,6 @@ CLATTN_API clattn_status clattn_mpi_attention_run(clattn_mpi *world,
 
 /* Gradients of a call with shared rows, by the formulas of clattn_attention_backward_params for the
  * whole sequence. AUTO selects RING or ALL_TO_ALL. See docs/devices.md. [Liu et al. 2023]
- *
- * Equal ranks, rows, piece_rows and devices make equal bits. Host memory has the size of the
- * results in float32.
  *    UNSUPPORTED: ALL_GATHER, quantised keys, a `kernel`, dropout */
 typedef struct clattn_mpi_attention_backward_params {
     /* the call as it ran, with out and lse; all of it is read only */

@@ -8,8 +8,8 @@
  *    3. the loader: libOpenCL.so.1, libOpenCL.so; OpenCL.dll; macOS's framework; Android's vendor
  *       folders
  *
- * One place must have all OpenCL 1.2 functions that the library calls. Found functions stay for the
- * life of the process. If nothing was found, the next call searches again. */
+ * One place must have all OpenCL 1.2 functions that the library calls. A result holds for the life
+ * of the process. If nothing was found, the next call searches again. */
 #ifndef CLATTN_OPENCL_H
 #define CLATTN_OPENCL_H
 

@@ -18,9 +18,9 @@ extern "C" {
  *    clattn_recording_enqueue(step, queue, 0, NULL, NULL)     any number of times
  *    clattn_recording_destroy(step)
  *
- * Only contents of buffers may change between replays, such as inputs, caches, block_table and
- * kv_lengths_device. Host memory, such as kv_lengths, scale and seeds, is read once, during
- * recording. See docs/decoder.md, "Steps that are recorded".
+ * Only contents of buffers may change between replays, such as inputs, caches and
+ * kv_lengths_device. Host memory, such as kv_lengths and seeds, is read once, during recording. See
+ * docs/decoder.md, "Steps that are recorded".
  *
  * Results have the same bits as the calls, except where CLBlast would project. */
 typedef struct clattn_recording clattn_recording;
@@ -29,7 +29,7 @@ typedef struct clattn_recording clattn_recording;
  * the recording. Meanwhile:
  *    - calls have no event, wait_list or progress: INVALID_ARGUMENT
  *    - CLATTN_PROJECTION_CLBLAST is UNSUPPORTED, and AUTO selects clattn's kernels, on all queues
- *      of the context. Query plans and workspace sizes between begin and end
+ *      of the context. Query plans and workspace sizes only then
  *    - no other thread enqueues on the queue through this context, and no mpi.h call uses the queue
  *    - the application's own commands and groups (group.h) run at once
  *
@@ -48,11 +48,10 @@ CLATTN_API clattn_status clattn_recording_begin(clattn_context *context, cl_comm
 CLATTN_API clattn_status clattn_recording_end(clattn_recording *recording);
 
 /* Fuse launches: on a CPU, launches of up to about a millisecond become parts of one kernel, which
- * clLinkProgram links and the cache stores. Launches with svm or usm addresses or expressions
- * (mods.h) are not fused.
+ * the cache stores. Launches with svm or usm addresses or expressions (mods.h) are not fused.
  *
- * Results keep their error bounds, and with PoCL their bits: other drivers may compile other code.
- * On other devices, or if the compiler refuses, nothing changes.
+ * Results keep their error bounds, and with PoCL their bits. On other devices, or if the compiler
+ * refuses, nothing changes.
  *    Threads   nobody else uses the recording
  *    Blocking  while the driver compiles, seconds the first time
  *    Returns   INVALID_ARGUMENT  the recording is NULL or has not ended

@@ -35,8 +35,7 @@ typedef enum clattn_rope_scaling {
 /* Rotary position embedding: pair d of R/2 rotates by the angle position * base^(-2d/R).
  *
  * Attention and layers apply RoPE to Q and K before the scores. Key j has position `position + j`,
- * query row i `position + i + shift[b]`, unless `positions` is set. Angles are exact to float32's
- * rounding for positions up to 2^24.
+ * query row i `position + i + shift[b]`, unless `positions` is set.
  *    Source: Su et al. 2021, "RoFormer", section 3.2. */
 typedef struct clattn_rope {
     clattn_rope_layout layout;
@@ -47,12 +46,12 @@ typedef struct clattn_rope {
     double factor; /* of the scaling, at least 1; PAIRS: not used */
     /* YARN, LLAMA3, DYNAMIC: positions of the original training, at least 1 */
     double original_length;
-    /* DYNAMIC: positions of the sequence now, for a cache those when its keys were made */
+    /* DYNAMIC: positions of the sequence now; for a cache, at the time its keys were made */
     double length;
     double low_factor, high_factor; /* LLAMA3; 0: 1 and 4 */
     double beta_fast, beta_slow;    /* YARN; 0: 32 and 1 */
     double attention_factor;        /* YARN, 0: 0.1 ln(factor) + 1; PAIRS, 0: 1 */
-    /* YARN: the ends of the ramp are not rounded to pairs [gpt-oss] */
+    /* YARN: the ramp may begin and end between two pairs [gpt-oss] */
     bool untruncated;
 
     /* Optional, i32 [B or 1, N], packed [1, T], any int32: positions of query rows and keys for
@@ -63,8 +62,7 @@ typedef struct clattn_rope {
     /* Optional: pairs that rotate by time, height and width, R/2 in sum. Then positions is
      * [3, B or 1, N]. [M-RoPE of Qwen2-VL] */
     int32_t sections[3];
-    /* Pair d uses height where d % 3 == 1 and d < 3*sections[1], width where d % 3 == 2 and d <
-     * 3*sections[2], else time. [Qwen3-VL] */
+    /* the sections alternate, as docs/rope.md describes [Qwen3-VL] */
     bool sections_interleaved;
 
     const float *pair_factors; /* [pairs], host memory, with PAIRS only: each 0.25 to infinity */
@@ -119,7 +117,7 @@ CLATTN_API clattn_status clattn_hadamard_prepare(clattn_context *context,
                                                  const clattn_hadamard_params *params);
 
 /* Enqueue the call. B, H or N of 0 does nothing and succeeds. A y that partly overlaps x is
- * INVALID_ARGUMENT. The call uses no scratch memory.
+ * INVALID_ARGUMENT.
  *    The enqueue contract applies. */
 CLATTN_API clattn_status clattn_hadamard_enqueue(clattn_context *context, cl_command_queue queue,
                                                  const clattn_hadamard_params *params, cl_uint wait_count,

@@ -77,10 +77,8 @@ typedef enum clattn_log_level {
 
 /* Receives one message, a line or a build log, without a final newline.
  *    Lifetime  `message` is valid during the call
- *    Threads   the calling threads, several at once. During builds of more than 10 seconds also a
- *              thread of the library, which ends before the call does. With compile_limit_ms also
- *              threads of builds, which end before clattn_context_destroy returns. The function
- *              must not call into the same context */
+ *    Threads   the callback contract; during builds of more than 10 seconds also a thread of the
+ *              library, which ends before the call does */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* The receiver of messages, and its level of detail. */
@@ -199,17 +197,14 @@ typedef struct clattn_context clattn_context;
 
 /* Engines that change the process, for clattn_context_params.engines. See docs/context.md, "Engines
  * and measurements".
- *    AMX  x86 matrix tiles for bfloat16 and int8, on Linux with PoCL up to 7 or Intel's CPU
- *         runtime. Magnitudes below 2^-126 count as 0. The context requests tile registers for the
- *         whole process, for good (ARCH_REQ_XCOMP_PERM); signal stacks (sigaltstack) then need 8
- *         KiB more */
+ *    AMX  x86 matrix tiles for bfloat16 and int8, on Linux. The context requests tile registers
+ *         for the whole process, until it ends. Signal stacks then need 8 KiB more */
 #define CLATTN_ENGINE_AMX 1u
 #define CLATTN_ENGINES_ALL CLATTN_ENGINE_AMX
 
 /* The application's own store for compiled kernels and measurements. An entry's name has at most 95
- * letters, digits and points. An entry contains its SHA-256; a damaged entry is rebuilt.
- *    Threads   several at once, with compile_limit_ms also threads of the library; the functions
- *              must not call into the same context */
+ * letters, digits and points. An entry contains its SHA-256; a damaged entry is rebuilt. The
+ * callback contract applies. */
 typedef struct clattn_cache {
     /* Returns the size of an entry (0: missing), and copies it to `bytes` unless that is NULL.
      * Optional */
@@ -221,8 +216,8 @@ typedef struct clattn_cache {
 
 /* Device memory that calls borrow from their context: workspaces that the caller does not pass, and
  * small tables. Probes and clattn_context_measure use other memory. The flags have
- * CL_MEM_ALLOC_HOST_PTR on devices with unified_memory, except CPUs.
- *    Threads   several at once; the functions must not call into the same context */
+ * CL_MEM_ALLOC_HOST_PTR on devices with unified_memory, except CPUs. The callback contract
+ * applies. */
 typedef struct clattn_memory {
     /* Most bytes that the context holds, cached and lent; 0: no limit. Cached buffers are released
      * first; a call that needs more is OUT_OF_MEMORY. Released buffers do not count. */
@@ -238,13 +233,10 @@ typedef struct clattn_memory {
 } clattn_memory;
 
 /* Host memory of a context, from creation to destruction; all of it is released. Functions without
- * a context, the C library, drivers and CLBlast use other memory.
- *    Threads   several at once, until clattn_context_destroy returns, with compile_limit_ms also
- *              threads of the library; the functions must not call into the same context */
+ * a context, the C library, drivers and CLBlast use other memory. The callback contract applies. */
 typedef struct clattn_host_memory {
-    /* Returns `bytes` bytes, 1 or more, aligned like malloc. A NULL makes the call OUT_OF_MEMORY,
-     * with nothing left behind, or makes it work without the cache. Without both functions: malloc
-     * and free. */
+    /* Returns `bytes` bytes, 1 or more, aligned like malloc. After NULL, the call is OUT_OF_MEMORY
+     * or works without the cache. Without both functions: malloc and free. */
     void *(*allocate)(void *user, size_t bytes);
     /* Releases memory of allocate: each once, never NULL, on any thread */
     void (*release)(void *user, void *memory);
@@ -257,8 +249,7 @@ typedef struct clattn_context_params {
     cl_context context;  /* the caller's, with `device`, retained; NULL: clattn creates one */
     clattn_log log;
     /* Folder for compiled kernels and measurements; NULL: none. Its parent must exist. An unsafe
-     * folder is not used, a damaged entry is rebuilt; neither is an error. See docs/context.md,
-     * "Compiled kernels". */
+     * folder is ignored without an error. See docs/context.md, "Compiled kernels". */
     const char *cache_dir;
     uint64_t cache_max_bytes; /* of all entries; 0: 256 MiB. The least recently used are removed */
     /* Rows from `clattn tune`, or written by hand: a text, not a file's name. They precede the
@@ -272,13 +263,12 @@ typedef struct clattn_context_params {
      * process's memory, so it must be trusted. */
     bool mods_unchecked;
     unsigned engines; /* CLATTN_ENGINE_..., or-ed: engines that may change the process; 0: none */
-    /* CLBlast's module, such as libclattn-clblast-0.2.so, loaded when first needed, never unloaded.
-     * NULL: beside this library (or static program), then where the system searches. Unused with
-     * -Dopencl=link. */
+    /* CLBlast's module, such as libclattn-clblast-0.2.so, loaded when first needed. NULL: beside
+     * this library or program, then where the system searches. Unused with -Dopencl=link. */
     const char *clblast_path;
-    /* Milliseconds that a call, or a prepare function, waits for the driver's compiler in all. 0:
-     * until its kernels are compiled. Past the limit the call uses plainer kernels, and later calls
-     * use the better ones once they are compiled: see docs/call.md, "Kernels with long builds". */
+    /* Most milliseconds that a call, or a prepare function, waits for the driver's compiler; 0: no
+     * limit. Past the limit, the call uses plainer kernels. Later calls use the better kernels:
+     * see docs/call.md, "Kernels with long builds". */
     uint32_t compile_limit_ms;
     /* read after cache_dir, written together with it; either may be missing */
     clattn_cache cache;
@@ -286,9 +276,8 @@ typedef struct clattn_context_params {
     clattn_host_memory host_memory;
 } clattn_context_params;
 
-/* Create a context. It caches scratch buffers, so that a repeated call creates none: see
- * docs/context.md, "Memory". A driver may end the process at its first kernel: see docs/drivers.md.
- * On an unknown driver the first call compiles the kernels with the least text: see docs/call.md.
+/* Create a context. See docs/context.md, "Memory", for the buffers that it caches. A driver may end
+ * the process at its first kernel: see docs/drivers.md.
  *    Lifetime  destroy it with clattn_context_destroy; params is read during the call and copied
  *    Threads   any
  *    Blocking  the driver may
@@ -300,15 +289,15 @@ typedef struct clattn_context_params {
  *              OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
 
-/* Destroy a context; NULL is allowed. The caller has finished its queues before: the call waits for
- * no command. With compile_limit_ms it waits for builds that still run.
+/* Destroy a context; NULL is allowed. Finish its queues before, because the call waits for no
+ * command. With compile_limit_ms, the call waits for builds that still run.
  *    Threads: no other thread uses the context any more. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
 
 /* Measure rates for plans: projections with float32 weights by CLBlast and clattn, engines, and
- * prefetch on CPUs (64 MiB of memory for a moment). Results are stored in cache_dir, and measured
- * again only where runs disagreed. Plans and workspace sizes may change. Call it once for each
- * device and cache_dir, on a quiet machine.
+ * prefetch on CPUs. Results are stored in cache_dir, and measured again only if runs disagreed.
+ * Plans and workspace sizes may change. Call it once for each device and cache_dir, on a quiet
+ * machine.
  *    Threads   any; calls of other threads continue
  *    Blocking  for seconds, because CLBlast compiles
  *    Returns   INVALID_ARGUMENT  the context has no_measurements
@@ -335,9 +324,8 @@ typedef struct clattn_engine {
     bool died;
 } clattn_engine;
 
-/* Probe the engines, each once, and list them in the order of clattn's table. The list contract
- * applies; NULL and 0 probe nothing. Plans and workspace sizes may change. See docs/context.md,
- * "Engines and measurements".
+/* Probe the engines, each once, and list them. The list contract applies; NULL and 0 probe nothing.
+ * Plans and workspace sizes may change. See docs/context.md, "Engines and measurements".
  *    Threads   any
  *    Blocking  about 30 ms for each engine that must be compiled
  *    Returns   INVALID_ARGUMENT  context is NULL, or by the list contract
@@ -357,11 +345,10 @@ typedef struct clattn_unfit {
     bool kept;           /* stored in cache_dir and cache: later contexts do not build the kernel */
 } clattn_unfit;
 
-/* List the kernels that the driver refused. A call that needs such a kernel is planned again: with
- * smaller groups, then with other kernels. It fails, and lists nothing, when the plainest kernel
- * fails. See docs/call.md, "Kernels that a driver refuses". Failed builds are stored in the cache,
- * failed launches only in this context. clattn_context_measure and measure_again forget both. The
- * list contract applies.
+/* List the kernels that the driver refused. A call that needs such a kernel uses smaller groups or
+ * another kernel: see docs/call.md, "Kernels that a driver refuses". Failed builds are stored in
+ * the cache, failed launches only in this context. clattn_context_measure and measure_again forget
+ * both. The list contract applies.
  *    Threads   any.   Blocking: never.
  *    Returns   INVALID_ARGUMENT  context is NULL, or by the list contract */
 CLATTN_API clattn_status clattn_context_unfit(clattn_context *context, clattn_unfit *kernels, size_t capacity,
@@ -370,11 +357,10 @@ CLATTN_API clattn_status clattn_context_unfit(clattn_context *context, clattn_un
 /* Try steps that may end the process: inline assembly, sub-groups, matrix instructions, first
  * builds. Call it in a child process, for drivers that are not known
  * (clattn_capabilities.driver_known). Later contexts read the results from cache_dir, and avoid
- * what ended a process. Without a survey, a context uses only what such a driver advertises.
- *    params  as for a context, with cache_dir; no_measurements, tuned_rows and memory have no
- *            effect
- *    resume  false: try all. true: skip what ended the last survey: run another child with true as
- *            long as a child crashes or hangs
+ * steps that ended a process. See docs/drivers.md.
+ *    params    as for a context, with cache_dir; no_measurements, tuned_rows and memory are ignored
+ *    resume    false: try all. true: skip the step that ended the last survey. Run another child
+ *              with true as long as a child crashes or hangs
  *    Threads   any
  *    Blocking  for seconds: it compiles about 20 kernels. It may not return
  *    Returns   INVALID_ARGUMENT  params or cache_dir is NULL, the folder is unusable, or as
@@ -384,12 +370,12 @@ CLATTN_API clattn_status clattn_device_survey(const clattn_context_params *param
 
 /* Features of this build, and of this context. */
 typedef struct clattn_features {
-    /* the library is linked with OpenCL, and searches none at run time (opencl.h) */
+    /* the library is linked with OpenCL, so it does not search for OpenCL at run time (opencl.h) */
     bool opencl_linked;
     bool clblast;       /* built with CLBlast, linked or as a module */
-    bool clblast_found; /* the module is there; searched now, if not before */
+    bool clblast_found; /* the module exists; this call searches for it if necessary */
     unsigned engines;   /* CLATTN_ENGINE_..., or-ed: requested and permitted, before any probe */
-    bool svm, usm;      /* tensors may be such addresses (tensor.h) */
+    bool svm, usm;      /* tensors may have addresses of this kind (tensor.h) */
     bool surveyed;      /* cache_dir has a finished survey of the device and driver */
 } clattn_features;
 
@@ -406,9 +392,8 @@ CLATTN_API clattn_status clattn_features_get(clattn_context *context, clattn_fea
 CLATTN_API clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes, const clattn_log *log);
 
 /* Write new compiled kernels to cache_dir and cache, as clattn_context_destroy does. NULL is
- * allowed.
- *    Threads: any; the queues that used the context are finished.   Blocking: on the file
- *    system. */
+ * allowed. The queues that used the context must be finished.
+ *    Threads: any.   Blocking: on the file system. */
 CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 
 /* Return the OpenCL context and device, for queues and buffers, and the device's capabilities; NULL
@@ -418,13 +403,13 @@ CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
 
-/* Test if the device computes in this host memory, so that no copy is needed. A buffer of
- * CL_MEM_USE_HOST_PTR is then that memory. While no command uses it, the host accesses it without
- * mapping.
+/* Test if the device computes in this host memory, so that no copy is needed. A CL_MEM_USE_HOST_PTR
+ * buffer is then this memory itself, and the host may access it without mapping while no command
+ * uses it.
  *
- * CPU devices are tested with any address. Other devices need clattn_capabilities.unified_memory
- * and an address on a page of 4096 bytes. Two small copies decide, once a
- * context for each alignment of `address` and `bytes`.
+ * CPU devices accept any address. Other devices need clattn_capabilities.unified_memory and an
+ * address that is a multiple of 4096. Two small copies decide, once per context for each alignment
+ * of `address` and `bytes`.
  *    address   NULL: *in_place becomes false
  *    in_place  receives the answer; false on failure
  *    Threads   any

@@ -62,19 +62,19 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
  * A view with neither buffer nor address is absent. Functions that plan or prepare accept views
  * without buffers; there, a view of rank 0 is absent.
  *
- * Buffers, no images, come from the context's cl_context and must live until the commands have
- * completed. An input must not be CL_MEM_WRITE_ONLY, an output not CL_MEM_READ_ONLY. The call both
- * reads and writes the result of a merge, attention weights, workspaces, and the result of a
- * projection or layer unless NATIVE is requested.
+ * Buffers come from the context's cl_context and must live until the commands have completed. An
+ * input must not be CL_MEM_WRITE_ONLY, an output not CL_MEM_READ_ONLY. The call both reads and
+ * writes the result of a merge, attention weights, workspaces, and the result of a projection or
+ * layer unless NATIVE is requested.
  *
- * An output must not share a byte with any other tensor of the call. The library compares elements
- * of one buffer, sub-buffers and CL_MEM_USE_HOST_PTR. Views may interleave, such as q, k, v and out
- * in [B, N, 4, H, D]. Inputs may overlap. Strides that need thousands of comparisons are
- * INVALID_ARGUMENT. Other shared memory is not detected.
+ * An output must not share a byte with any other tensor of the call. The library compares views of
+ * one buffer, of its sub-buffers, and of CL_MEM_USE_HOST_PTR memory. Views may interleave, such as
+ * q, k, v and out in [B, N, 4, H, D]. Inputs may overlap. Strides that need thousands of
+ * comparisons are INVALID_ARGUMENT.
  *
- * In every call, a view may have an address in place of a buffer, if clattn_features.svm or usm is
- * true: OpenCL 2.0 shared virtual memory, or Intel's unified shared memory. See docs/context.md,
- * "Addresses in place of buffers".
+ * A view may have an address in place of a buffer, if clattn_features.svm or usm is true: shared
+ * virtual memory (SVM) or Intel's unified shared memory (USM). See docs/context.md, "Addresses in
+ * place of buffers".
  *    Returns   UNSUPPORTED       no such memory here
  *              INVALID_ARGUMENT  two of buffer, svm, usm; an address that is no multiple of the
  *                                element (of 4 for blocks); usm of another context, or too small

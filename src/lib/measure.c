@@ -96,7 +96,7 @@ static uint64_t time_once(const trial *t, const linear *l) {
 // Times for one size. Both projections alternate, so that other load on the machine slows both. The
 // first round, which compiles, is not counted.
 typedef struct contest {
-    bool native, clblast; // it runs without errors
+    bool native, clblast; // the projection runs without errors
     int native_wins;      // rounds won, out of ROUNDS
     uint64_t native_ns, clblast_ns;
 } contest;

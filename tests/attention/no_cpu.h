@@ -8,7 +8,7 @@
 #include "support/next_function.h"
 
 static bool is_gpu;        // the device reports that it is a GPU
-static clattn_context *on; // a context of such a device
+static clattn_context *on; // a context of the device that is no CPU
 
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
                                                 void *value, size_t *size_ret) {

@@ -15,7 +15,7 @@
 enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 32, SIZE_V = 17, MOST = 64, WIDE = 1056 };
 
 typedef struct appending {
-    clattn_type type, kept; // of the rows, of the cache
+    clattn_type type, kept; // storage types of the new rows and of the cache
     enum layout layout;
     bool circular, no_k, no_v;
     bool has_starts, has_lengths;
@@ -403,8 +403,8 @@ START_TEST(groups) {
 }
 END_TEST
 
-// Every byte of float8 as a value, by the definition of OFP8: one key has the whole weight. One Dv
-// is whole vectors, another is not.
+// Decode every byte of float8 by the definition of OFP8. The byte is a value whose key has the
+// whole weight. One Dv is a multiple of the vector width, the other is not.
 START_TEST(every_float8) {
     const bool e4m3 = _i % 2 == 0;
     const int size = _i / 2 ? 241 : 256, mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;

@@ -32,7 +32,7 @@ static void assert_passes_over(struct case_arrays *a, const clattn_tensor *block
     case_result_free(&without);
 }
 
-// The block mask that the device writes, and that kernels follow it.
+// The device writes the right block mask, and kernels use the block mask.
 START_TEST(block_masks_themselves) {
     struct test_case test = base("blocks");
     test.n_q = 130, test.n_kv = 200, test.heads = test.kv_heads = 2, test.batch = 1;
@@ -45,7 +45,7 @@ START_TEST(block_masks_themselves) {
     double got[12];
     a.params.score.mask_mod = "j <= i";
     a.params.score.block_mask = blocks.view;
-    // without buffers, and with the scales of types that have them
+    // the parameters have no buffers, but scales if the type needs them
     clattn_attention_params sizes = a.params;
     sizes.q.buffer = sizes.kv.k.buffer = sizes.kv.v.buffer = sizes.out.buffer = sizes.lse.buffer = NULL;
     // every type for keys alone, and for keys and values

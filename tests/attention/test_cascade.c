@@ -20,7 +20,7 @@ static struct test_case base(const char *tokens) {
     return test;
 }
 
-// With the planner's choice, with flash, and with decode for few rows.
+// Check the case with the planner's kernel, with flash, and, for few rows, with decode.
 static void check(const char *tokens) {
     struct test_case test = base(tokens);
     for (int n = 0; n < 3; n++) {
@@ -41,8 +41,8 @@ static void check(const char *tokens) {
     }
 }
 
-// One row and several, one query head a key/value head and more, few, many and no own keys, both
-// dense layouts.
+// Sizes: one query row and several; one query head per key/value head and several; few, many and no
+// own keys; both dense layouts.
 START_TEST(sizes) {
     static const char *const cases[] = {
         "f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-past70-sinks",
@@ -151,7 +151,7 @@ START_TEST(reasons) {
 }
 END_TEST
 
-// A past for each item, a batch of one item, and an invalid number.
+// No shared past: each item has its own past, the batch has one item, or the option is invalid.
 START_TEST(no_shared_past) {
     struct test_case test = base("f32-b3-h4-n1-nkv100-d32-causal-lse-past70");
     struct case_arrays arrays;

@@ -109,8 +109,8 @@ START_TEST(nan_in_a_value) {
 }
 END_TEST
 
-// A seed without dropout changes nothing. The same call returns the same bits, another seed another
-// result.
+// A seed without dropout changes nothing. The same call returns the same bits. Another seed returns
+// another result.
 START_TEST(seeds) {
     const struct test_case test = base("seeds");
     struct case_data *data = case_make(&test);

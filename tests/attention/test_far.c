@@ -197,7 +197,7 @@ int main(void) {
     harness_start();
     const bool held = reach_of(CLATTN_TYPE_F16) != 0;
     harness_stop();
-    if (!held) { // no tensor would have a larger distance than dense ones have
+    if (!held) { // rows that are 2^31 elements apart need a larger buffer
         printf("skipped: rows that lie 2^31 elements apart need buffers of more than 4 GiB, which this "
                "device has not\n");
         return HARNESS_SKIP;

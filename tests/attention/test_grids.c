@@ -13,11 +13,12 @@
 #include "verification/sets/grids.h"
 
 #define SHARE 4             // cases of each grid, evenly distributed
-#define MOST_DECODE_ROWS 16 // of a call that the decode path supports
+#define MOST_DECODE_ROWS 16 // most query rows of a call on the decode path
 
 static clattn_kernel kernel;
 static int chosen[4096][2], count;
-static int first_wanted, step_wanted = 1; // if all cases are requested
+// if all cases are requested: run every step_wanted-th case from first_wanted on
+static int first_wanted, step_wanted = 1;
 
 START_TEST(cases_agree) {
     struct test_case test = grid_case(chosen[_i][0], chosen[_i][1]);

@@ -52,7 +52,7 @@ static void run(const turning *t) {
     double largest = 0;
     for (int64_t n = 0; n < count; n += t->means) multiply(values + n, t->means, expected + n);
     for (int64_t n = 0; n < count; n++) largest = fmax(largest, fabs(expected[n]));
-    // One rounding to y's type, and at most eleven in float32.
+    // The limit allows one rounding to y's type, and eleven roundings in float32.
     for (int64_t n = 0; n < count; n++)
         ck_assert_msg(
             fabs(got[n] - expected[n]) <= storage_roundoff(t->y) * fabs(expected[n]) + 1e-6 * largest,
@@ -118,7 +118,8 @@ static void attend(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// The same by separate calls: q before attention, and the written rows of the result after it.
+// Compute the same attention by separate calls: transform q before attention, and the written rows
+// of the result after it.
 static void attend_between(clattn_attention_params p, clattn_tensor turned, clattn_tensor out) {
     multiply_rows(p.q, turned, p.kv.k_rotation);
     const int32_t back = p.kv.v_rotation;

@@ -192,8 +192,8 @@ START_TEST(layers) {
             const wide packed = n < 4 ? packed_weights(w[n]) : 0;
             as_counted |= got == plain + packed || (p.rope.layout && got == turned + packed);
         }
-        // Projections may apply RoPE. CLBlast converts in more memory, all within its 2^31
-        // elements.
+        // Projections may apply RoPE. CLBlast needs more memory for its conversions, but each
+        // conversion has at most 2^31 elements.
         ck_assert_msg(native ? as_counted : got >= plain && got <= ((wide)1 << 34),
                       "layer %d: %zu bytes planned (%s)", i, plan.workspace_bytes, plan.why);
         good++, past_32 += got >> 32 != 0;
@@ -203,7 +203,7 @@ START_TEST(layers) {
 }
 END_TEST
 
-// Devices without vector lanes, with few and many `rows`.
+// Check the kernels of devices without vector lanes, for few and many `rows`.
 static void check_other_kernels(clattn_context *context, const clattn_linear_params *p, int trial) {
     clattn_linear_choice choice;
     ck_assert_msg(clattn_linear_plan(context, p, &choice) == CLATTN_OK, "linear %d: %s", trial,
@@ -264,8 +264,8 @@ START_TEST(merges) {
 }
 END_TEST
 
-// Made-up devices, from the smallest local memory up to one that has everything: the 32-bit
-// counters of kernels.
+// Check that the 32-bit counters of kernels suffice, on made-up devices from the smallest local
+// memory up to a device that has everything.
 static void check_counters(const problem *p, const variant *v, int trial) {
     const bool lanes = v->family->id == KERNEL_DECODE_LANES;
     const wide group = (wide)(p->heads / p->kv_heads), tiles = (wide)v->groups[0] * (wide)v->work_group;
@@ -335,8 +335,7 @@ START_TEST(planner) {
 }
 END_TEST
 
-// By hand, because random sizes seldom reach it: 2^28 heads with eight rows each share one
-// key/value head.
+// Random sizes seldom reach this case: 2^28 heads with eight rows each share one key/value head.
 START_TEST(shared_rows_past_32_bits) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_DECODE};
     clattn_plan plan;

@@ -137,7 +137,7 @@ START_TEST(offset_past_32_bits) {
     const unsigned char keep[2] = {0, 1};
     cl_int code;
     cl_mem mask = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, start + 2, NULL, &code);
-    if (code != CL_SUCCESS) return; // a device without such a large buffer
+    if (code != CL_SUCCESS) return; // the device has no buffer of this size
     cl_mem x = filled(2 * D, counted), o = filled(D, nothing);
     harness_expect(clEnqueueWriteBuffer(harness()->queue, mask, CL_TRUE, start, 2, keep, 0, NULL, NULL),
                    "write");
@@ -153,7 +153,7 @@ START_TEST(offset_past_32_bits) {
         p.score.mask.offset = (int64_t)start;
         run(&p);
         read_back(o, out, D);
-        // key 1 alone
+        // the mask leaves key 1 only
         for (int d = 0; d < D; d++) ck_assert_float_eq(out[d], counted((size_t)(D + d)));
     }
     clReleaseMemObject(mask), clReleaseMemObject(x), clReleaseMemObject(o);
@@ -203,7 +203,7 @@ START_TEST(projection_past_32_bits) {
                            "2^31");
     p.projection = l.projection = CLATTN_PROJECTION_NATIVE;
     ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
-    // Its workspace is 32 GiB. If no buffer is that large, the plan says so.
+    // The layer's workspace is 32 GiB. If no buffer is that large, the plan says so.
     const clattn_status planned = clattn_layer_plan(harness()->context, &l, &plan);
     ck_assert(planned == CLATTN_OK || planned == CLATTN_OUT_OF_MEMORY);
     p.x.shape[0] = p.out.shape[0] = (1 << 20) - 1; // the last element is below 2^31

@@ -94,7 +94,7 @@ START_TEST(both_orders) {
 }
 END_TEST
 
-// The out of a part without visible keys may contain anything.
+// If a part has no visible keys, its `out` may contain anything.
 START_TEST(empty_part_is_neutral) {
     struct parts parts;
     make_parts(&parts, CLATTN_TYPE_F32, LAYOUT_PADDED);

@@ -1,8 +1,8 @@
 // test_pages.c: random cases of real sizes. Every buffer (inputs, outputs, workspace) ends or
-// begins at an inaccessible page, so an element too far ends the program with the case's name.
-// Every path and type must occur. Then one small case of each remaining option, and the calls of
-// small_calls.h. A shortened run has a third of the random cases. Devices that do not work in host
-// memory are skipped.
+// begins at an inaccessible page, so an access one element too far ends the program, which prints
+// the case's name. Every path and type must occur. Small cases of the remaining options and the
+// calls of small_calls.h follow. A shortened run has a third of the random cases. Devices that do
+// not work in host memory are skipped.
 #include "support/case_assert.h"
 #include "support/pages.h"
 #include "support/random_case.h"
@@ -224,9 +224,9 @@ START_TEST(options_at_both_ends) {
 }
 END_TEST
 
-// Pasts with unused rows, for each item and shared, read once and by every item, for decode and
-// prefill. There are far fewer own keys than past and own rows together. Every family runs these
-// cases.
+// Cases whose pasts have unused rows. A past is shared or belongs to an item, and a shared past is
+// read once or by every item. There are far fewer own keys than past rows. Every family runs these
+// cases, for decode and prefill.
 static const char *const pasts[] = {
     "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadealways",
     "attend-bf16-b2-h4-hkv2-n33-nkv333-d64-causal-flash-lse-past300:260:260-sharedpast-cascadealways",
@@ -337,7 +337,8 @@ int main(void) {
     harness_add(suite, "after them", seen);
     TCase *used = harness_add(suite, "pasts", (const TTest *const[]){NULL});
     harness_add_loop(used, pasts_at_both_ends, (int)(sizeof pasts / sizeof pasts[0]));
-    // With a tuned row their kernels need a minute to compile: then CK_RUN_CASE must name them.
+    // With a tuned row these cases need a minute to compile. They then run only if CK_RUN_CASE
+    // names them.
     const char *rows = getenv("CLATTN_TEST_ROWS");
     if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);
     TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});

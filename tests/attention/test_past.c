@@ -75,9 +75,9 @@ START_TEST(pages_that_are_none) {
 }
 END_TEST
 
-// Values that are the first numbers of their keys' rows (latents), beside past values that are so
-// too, and past values in a tensor of their own. The kernel reads keys and values once in only one
-// of the two.
+// Values that are the first numbers of their keys' rows (latents). The past's values are also
+// latents, or they have a tensor of their own. The kernel reads keys and values together only in
+// the first case.
 START_TEST(latents_and_a_past) {
     for (int n = 0; n < 2; n++) {
         struct test_case test = base(n ? "latents" : "latents beside past values of their own", 100, 60);

@@ -56,7 +56,8 @@ static void run_all(clattn_context *c, const char *where) {
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) run_case(c, names[n], where);
 }
 
-// Parts of one compute unit each; 0: the device cannot be divided.
+// Create sub-devices of one compute unit each. Returns their number; 0: the device cannot be
+// divided.
 static cl_uint divide(cl_device_id parts[MOST]) {
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id all[256];

@@ -137,7 +137,8 @@ START_TEST(operations) {
     if (!pointers_have(kind)) return;
     pointers_choose(kind);
     for (size_t n = 0; n < sizeof calls / sizeof calls[0]; n++)
-        for (int part = 0; part < 3; part++) // every other view, the ones between, all
+        // 0: even views, 1: odd views, 2: all views have addresses
+        for (int part = 0; part < 3; part++)
             operate(calls[n].operation, calls[n].kernel, kind >= POINTERS_USM_HOST, part % 2,
                     part == 2 ? 1 : 2);
 }
@@ -351,8 +352,8 @@ START_TEST(handles) {
 }
 END_TEST
 
-// Each OpenCL call of a call fails once for lack of memory, also the functions for addresses. No
-// fallback to other kernels is possible then.
+// Each OpenCL call that an enqueue makes fails once for lack of memory, also the functions for
+// addresses. No fallback to other kernels is possible then.
 START_TEST(faults) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     const char *const set =

@@ -125,7 +125,7 @@ START_TEST(odd_arrays) {
         clattn_attention_params p = {.q = q.view, .kv = {.k = q.view, .v = q.view}, .out = out.view};
         p.sequences = 2, p.max_q = p.max_kv = ROWS;
         p.cu_seqlens_q_device = p.kv.cu_seqlens_kv_device = at.view;
-        if (n) { // the same rows, from the first on
+        if (n) { // only the rows of the sequences, without row 0
             p.q.offset = p.kv.k.offset = p.kv.v.offset = p.out.offset = SIZE;
             p.q.shape[2] = p.kv.k.shape[2] = p.kv.v.shape[2] = p.out.shape[2] = ROWS - 1;
         }

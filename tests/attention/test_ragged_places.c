@@ -95,14 +95,14 @@ static clattn_attention_params good(void) {
     return p;
 }
 
-// The same with k_new.
+// A good call that also appends new rows (k_new, v_new).
 static clattn_attention_params grown(void) {
     clattn_attention_params p = good();
     p.kv.k_new = p.kv.v_new = p.q;
     return p;
 }
 
-// With a past, and packed keys behind it.
+// A call with a past and packed keys.
 static clattn_attention_params aged(void) {
     clattn_attention_params p = {.q = clattn_tensor_bshd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 16)};
     p.out = p.kv.k = p.kv.v = p.q;

@@ -247,8 +247,8 @@ START_TEST(cached_rows) {
 }
 END_TEST
 
-// Prints one line each: the error of the RoPE'd numbers relative to float64. An angle computed in
-// plain float32 would be off by 0.03.
+// For each scaling, prints the error of the RoPE'd numbers relative to float64. An angle computed
+// in plain float32 would be off by 0.03.
 START_TEST(one_million) {
     static const clattn_rope scalings[CLATTN_ROPE_SCALING_COUNT] = {
         {0},

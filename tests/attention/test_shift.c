@@ -379,7 +379,7 @@ START_TEST(tells) {
 }
 END_TEST
 
-// With one work-item a row, and with work-groups.
+// Run the suite with one work-item per row, and then with work-groups.
 int main(void) {
     Suite *suite = suite_create("shift");
     TCase *group = harness_add(suite, "as the device is", (const TTest *const[]){scalings, tells, NULL}),

@@ -33,7 +33,7 @@ static clattn_status run(struct strided_call *c) {
     return status;
 }
 
-// The call's outputs, one tensor after another. The caller frees them.
+// Returns the call's outputs, one tensor after another. The caller frees them.
 static double *results(const struct strided_call *c, const char *where) {
     int64_t all = 0, at = 0;
     for (int n = 0; n < c->count; n++) all += guarded_count(c->tensor[n].view);

@@ -42,7 +42,7 @@ static void run_often(const char *rows, const char *name, int times) {
     place.context = harness_open((clattn_context_params){.context = harness()->opencl, .tuned_rows = rows});
     struct case_data *data = case_make(&test);
     memset(&launched, 0, sizeof launched);
-    for (int n = 0; n < times; n++) { // each into memory of its own
+    for (int n = 0; n < times; n++) { // each launch writes to memory of its own
         clattn_plan plan = {0};
         case_bind(data, &place, &arrays);
         const clattn_status status = case_enqueue(place.context, place.queue, &arrays, NULL);
@@ -93,7 +93,8 @@ START_TEST(conversions_are_seen) {
 }
 END_TEST
 
-// Kernels for lanes. Three times, because a launch must reset its counters for the next one.
+// Check kernels for lanes. Each runs three times, because a launch must reset its counters for the
+// next launch.
 static const char *const small[] = {
     "layer-f32-b2-h4-n10-d16-m64-full-biases",
     "layer-f32-b1-h4-hkv2-n37-d16-m50-causal-weights-softcap2-maskqk-biasqk-sinks-ropehalf",

@@ -101,7 +101,7 @@ static const struct {
                   {1u << B | 1u << D, REFUSED, "q: head size 0"}};
 #define ATTENTIONS ((int)(sizeof attentions / sizeof attentions[0]))
 
-// With each kernel, and with RoPE, whose copies of q and k are then empty.
+// Sizes of zero with each kernel, and with RoPE, whose copies of q and k are then empty.
 START_TEST(attention) {
     const int row = _i % ATTENTIONS, rope = _i / ATTENTIONS % 2;
     int64_t n[LETTERS] = {2, 4, 2, 3, 5, 8, 8};
@@ -201,7 +201,7 @@ END_TEST
 
 static const struct {
     const char *name;
-    int letter; // of B, N, K, M
+    int letter; // index in "BNKM" of the size that is 0
     enum outcome outcome;
     const char *word;
 } linears[] = {{"B", 0, NOTHING, ""},

@@ -74,7 +74,7 @@ run_late() {
 }
 run_refused() { refused "the device is gone" "$build/clattn" verify --only planner --cache-dir off; }
 run_structs() { refused "passes structs of 528 bytes" "$build/clattn" verify --only planner --cache-dir off; }
-# Behind what was played, the log has these words.
+# The command's log has these words.
 logged() { # $1 words, then the command
     wanted=$1
     shift

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TEXTS 8 // of a program
+#define MOST_TEXTS 8 // most source texts of a program
 
 static struct _cl_icd_dispatch layer;
 static const struct _cl_icd_dispatch *next;
@@ -68,7 +68,7 @@ static void fail_event(void) {
     next->clSetUserEventStatus(event, CL_OUT_OF_RESOURCES);
 }
 
-// After a command: its event is an object.
+// Record the event of an enqueued command as an object.
 static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
     if (code != CL_SUCCESS || event == NULL) return code;
     layer_object_created(LAYER_EVENT, *event, call);

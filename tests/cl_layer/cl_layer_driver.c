@@ -18,14 +18,14 @@
 #define EXIT_BROKE_LIMIT 70
 #define MOST_LINES 64
 #define PLATFORM 0x80000000u // a query of the platform
-#define KERNEL 0x40000000u   // of a compiled kernel
+#define KERNEL 0x40000000u   // a query of a compiled kernel
 
 enum form { NUMBER_4, NUMBER_8, SIZES, TEXT, WORDS };
 static const struct answer_word {
     const char *word;
     unsigned what;
     enum form form;
-    const char *names; // of WORDS: "NAME=NUMBER ..."
+    const char *names; // for WORDS: "NAME=NUMBER ..."
 } answer_words[] = {
     {"type", CL_DEVICE_TYPE, WORDS, "cpu=2 gpu=4 accelerator=8"},
     {"name", CL_DEVICE_NAME, TEXT, NULL},
@@ -95,7 +95,7 @@ struct line {
     int number;
     const struct answer_word *answer; // NULL: a fault
     enum fault fault;
-    char text[512]; // of an answer, or the name of a kernel
+    char text[512]; // the text of an answer, or a kernel's name
     unsigned long long value[3];
     int code;
     atomic_long played;

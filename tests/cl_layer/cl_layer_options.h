@@ -7,7 +7,7 @@ struct _cl_program;
 
 // Reads the environment: once, before anything else.
 void layer_options_begin(void);
-// The options in place of these, to be freed; NULL: these.
+// Returns build options that replace `options`, to be freed by the caller; NULL: no change.
 char *layer_options(const struct _cl_icd_dispatch *next, struct _cl_program *program, const char *options);
 
 // With CLATTN_LAYER_BINARIES set, a PoCL that returns binaries calls itself "pocl 2", as versions

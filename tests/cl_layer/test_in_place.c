@@ -10,9 +10,9 @@
 #include <string.h>
 
 static struct {
-    bool is_gpu, unified; // what the device says
-    bool copies;          // and does with memory that it was to use where it is stored
-    int buffers;          // that were made over host memory
+    bool is_gpu, unified; // what the device reports
+    bool copies;          // buffers over host memory are copies of it
+    int buffers;          // number of buffers created over host memory
 } driver;
 
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
@@ -105,7 +105,7 @@ static void release(void *user, cl_mem buffer) {
     clReleaseMemObject(buffer);
 }
 
-// Tables and scratch memory of a device that shares the host's, and of no other.
+// Tables and scratch memory request host memory on a device that shares it, and on no other device.
 START_TEST(pools_ask_for_host_memory) {
     static const char *const names[] = {"layer-f32-b1-h2-n10-d16-m32-causal-native",
                                         "decode-f32-b2-h2-n1-nkv40-d16-full-kvlen30:17"};

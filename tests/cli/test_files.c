@@ -248,7 +248,7 @@ START_TEST(leftovers_of_killed_runs_go) {
     snprintf(kept[5], sizeof kept[5], "%.*s.clattn-%s-%x-2", stem, name, host, (unsigned)pid);
     /* locked */
     snprintf(kept[6], sizeof kept[6], "%.*s.clattn-%s-%x-3", stem, name, host, (unsigned)pid);
-    /* of another user */
+    /* owned by another user */
     snprintf(kept[7], sizeof kept[7], "%.*s.clattn-%s-%x-5", stem, name, host, (unsigned)pid);
     snprintf(link_to, sizeof link_to, "%.*s.clattn-%s-%x-4", stem, name, host, (unsigned)pid);
     for (int n = 0; n < 8; n++)

@@ -21,7 +21,7 @@
 int tool_heatmap(int argc, char **argv);
 
 static reason error;
-static char output[65536], complaint[4096]; /* of the last run */
+static char output[65536], complaint[4096]; /* what the last run wrote to stdout and stderr */
 
 static char *data_file(const char *name) {
     static char paths[4][1024];

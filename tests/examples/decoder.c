@@ -124,8 +124,8 @@ static void feed(clattn_layer_params *layer, int first, int count) {
     check(clattn_layer_enqueue(context, queue, layer, 0, NULL, NULL), "a layer");
 }
 
-/* Before the first token: the kernels of prompts and steps, and the larger of their scratch
- * memory. */
+/* Before the first token: compile the kernels of prompts and of steps, and find the larger of
+ * the two workspaces. */
 static void prepare(clattn_layer_params *layer) {
     const int32_t counts[] = {PROMPT, 1};
     size_t most = 0;

@@ -56,7 +56,7 @@ int main(void) {
     clReleaseEvent(written), clReleaseEvent(attended), clReleaseEvent(read);
     clReleaseMemObject(in), clReleaseMemObject(out);
     clFinish(queue);
-    clattn_context_destroy(clattn); /* before its cl_context is released, and after its commands */
+    clattn_context_destroy(clattn); /* before its cl_context, and after its commands */
     clReleaseCommandQueue(queue), clReleaseContext(context);
     return most < 1e-6 ? 0 : 1;
 }

@@ -54,7 +54,7 @@ int main(void) {
                clattn_context_capabilities(members[n].context)->name, 100.0 * shares[n].share,
                shares[n].gflops);
     printf("largest difference %.2g\n", most);
-    clattn_group_destroy(group); /* before its contexts */
+    clattn_group_destroy(group); /* the group must be destroyed before its contexts */
     for (size_t n = 0; n < count; n++) clattn_context_destroy(members[n].context);
     return status == CLATTN_OK && most < 1e-4 ? 0 : 1;
 }

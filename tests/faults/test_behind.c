@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define PREFILL "attend-f32-b1-h2-n20-d16-causal-lse"
-#define SHORT_MS 20    // a build that is held is longer
-#define LONG_MS 600000 // no build is
+#define SHORT_MS 20    // shorter than any build that the driver holds
+#define LONG_MS 600000 // longer than any build
 
 static atomic_int behind, lanes_behind, unfit, errors;
 static void hear(void *user, clattn_log_level level, const char *text) {
@@ -43,7 +43,7 @@ static void refuse(const char *kernel, cl_int code) {
     driver.kernel = kernel, driver.at = kernel && code ? BUILD : NO_STEP, driver.code = code;
 }
 
-static bool is_recorded; // what is enqueued does not run
+static bool is_recorded; // recorded calls do not run, so results are not compared
 
 static clattn_status run_with(clattn_context *c, const char *name, cl_mem workspace) {
     struct test_case test;
@@ -101,13 +101,13 @@ static size_t listed(clattn_context *c) {
     return count;
 }
 
-// A use, the kernel that is held, and a word of the plan's or nothing.
+// A call, the kernel whose build is held, and the tuned row that selects this kernel (NULL: none).
 static const struct way {
     const char *name, *kernel, *rows;
 } ways[] = {
     {PREFILL, "flash_lanes", NULL},
     {"attend-f32-b1-h2-n1-nkv40-d16-full", "decode_lanes", NULL},
-    {PREFILL, "flash", NULL}, // with flash_lanes: the unfused path
+    {PREFILL, "flash", NULL}, // flash and flash_lanes are held, so the unfused path runs
     {"linear-f32-b1-h2-n40-d16-m32-full-native", "linear_lanes", "linear_lanes :"},
     {"backward-f32-b1-h2-n12-nkv9-d16-full", "backward_lanes", NULL},
     {"layer-f32-b1-h2-n10-d16-m32-causal-native", "layer_few_lanes", NULL},
@@ -123,7 +123,7 @@ START_TEST(calls_go_on) {
         open_context((clattn_context_params){.compile_limit_ms = SHORT_MS, .tuned_rows = w->rows});
     driver_hold(w->kernel);
     ck_assert_int_eq(run(c, w->name), CLATTN_OK);
-    const int lines = behind; // of all kernels that the held ones need
+    const int lines = behind; // one log line for each held kernel
     ck_assert_msg(driver_held() > 0 && running(c) >= (uint64_t)driver_held(), "%s: not held", w->name);
     ck_assert_int_gt(lines, 0);
     ck_assert_int_eq(run(c, w->name), CLATTN_OK);
@@ -131,7 +131,8 @@ START_TEST(calls_go_on) {
     ck_assert_uint_eq(listed(c), 0);
     let_go(c);
     refuse(w->kernel, 0);
-    for (int n = 0; n < 3; n++) { // of two kernels of one plan the second comes now
+    // a plan may need several kernels, and each run may build the next one
+    for (int n = 0; n < 3; n++) {
         driver.builds = 0;
         ck_assert_int_eq(run(c, w->name), CLATTN_OK);
         let_go(c);
@@ -182,7 +183,8 @@ static clattn_status end(caller *own) {
     return own->status;
 }
 
-// No kernel is left, or there is only one: the call waits, for the first that ends.
+// The call has no other kernel, or its kernel has no alternative. It waits for the first build that
+// ends.
 START_TEST(the_last_is_waited_for) {
     static const char *const names[] = {PREFILL, "attend-f32-b1-h2-n20-d16-causal-ropehalf"};
     static const char *const kernels[] = {"", "rope"};
@@ -262,7 +264,8 @@ END_TEST
 START_TEST(threads_meet_it_at_once) {
     enum { THREADS = 6 };
     caller own[THREADS];
-    for (int n = 0; n < 3; n++) { // held; refused within the limit; refused behind
+    // 0: builds are held; 1: refused within the limit; 2: refused after the limit
+    for (int n = 0; n < 3; n++) {
         clattn_context *c = open_limited(n == 1 ? LONG_MS : SHORT_MS);
         refuse("flash_lanes", n > 0 ? CL_BUILD_PROGRAM_FAILURE : 0);
         if (n != 1) driver_hold("flash_lanes");
@@ -373,8 +376,9 @@ START_TEST(the_least_text_comes_first) {
 }
 END_TEST
 
-// Contexts without such a first call: on a known driver, after a prepare function, with tuned rows
-// or fixed plans, and later contexts with the same cache folder.
+// Contexts whose first call does not compile the least text first. The driver is known, a prepare
+// function came first, there are tuned rows or fixed plans, or an earlier context used the same
+// cache folder.
 START_TEST(who_has_no_first_call) {
     const clattn_attention_params p = prefill();
     clattn_context_params kinds[] = {{.device = NULL},

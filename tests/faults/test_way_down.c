@@ -92,7 +92,7 @@ static const struct way {
 
 // True for NVIDIA's code for a bad address if something has already run: the device is then lost.
 static bool is_lost(const struct way *w, cl_int code) {
-    return code == -9999 && !strncmp(w->name, "backward", 8); // its forward call has run
+    return code == -9999 && !strncmp(w->name, "backward", 8); // the forward call has already run
 }
 
 static bool is_memory(step at, cl_int code) {
@@ -332,7 +332,7 @@ START_TEST(one_form) {
 }
 END_TEST
 
-// The driver refuses one of several kernels, and the call does without it.
+// The driver refuses one of several kernels, and the call works without this kernel.
 START_TEST(parts_are_left_out) {
     static const struct way parts[] = {
         {"attend-f32-b1-h2-n1-nkv2000-d16-full", "combine", NULL},
@@ -359,8 +359,8 @@ START_TEST(parts_are_left_out) {
 }
 END_TEST
 
-// Every other call, when the driver refuses each of its kernels: a status, and a message that names
-// the kernel. No kernel is recorded.
+// Every other call fails with a status and a message that names the kernel, if the driver refuses
+// each of its kernels. No kernel is recorded.
 START_TEST(small_calls_fail_plainly) {
     struct place place = *harness_place();
     struct small_call call;

@@ -82,8 +82,8 @@ static bool damage(cache *c, int way, fuzz_bytes *b) {
     return false;
 }
 
-/* The part of a key that identifies the device. If device texts are split at another place, the key
- * must differ. */
+/* Two devices whose concatenated texts are equal, but are divided into fields at different
+ * places, must have different keys. */
 static void identities_differ(const uint8_t *data, size_t size) {
     static clattn_capabilities device[2];
     uint8_t digest[2][CACHE_KEY_BYTES];

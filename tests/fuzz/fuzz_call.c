@@ -102,7 +102,7 @@ static void change_rope(clattn_rope *r, fuzz_bytes *b) {
     if (what == 3) r->sections[fuzz_below(b, 3)] = (int32_t)fuzz_number(b);
 }
 
-/* One change. The first bytes select the most important changes. */
+/* Apply one change to the call. The first bytes select the most important changes. */
 static void change(fuzz_fields *f, fuzz_bytes *b) {
     const int what = fuzz_below(b, 16);
     if (what < 8)

@@ -29,7 +29,7 @@ typedef struct fuzz_fields {
 
 /* Add a dense view in its own buffer. Returns its index in `tensors`. */
 int fuzz_add_view(fuzz_fields *f, clattn_tensor *t, clattn_type type, int rank, const int64_t *shape);
-/* The same, or an absent tensor if not wanted. */
+/* As fuzz_add_view, or an absent tensor if not wanted. */
 int fuzz_add_optional(fuzz_fields *f, bool wanted, clattn_tensor *t, clattn_type type, int rank,
                       const int64_t *shape);
 void fuzz_add_int(fuzz_fields *f, void *i);

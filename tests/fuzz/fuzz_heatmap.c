@@ -76,7 +76,8 @@ static void add_colours(words *w, fuzz_bytes *b) {
     if (which & 16) add(w, "--json");
     if (which & 32) (void)setenv("COLUMNS", columns[chosen >> 5 & 3], 1);
     if (which & 64) add(w, "--quiet");
-    if (which & 128) add(w, "--causal=top-left"); /* belongs to the other kind of picture */
+    /* this option belongs to the other kind of picture */
+    if (which & 128) add(w, "--causal=top-left");
 }
 
 /* A mask, whose expression is made from the input's bytes. */

@@ -9,8 +9,9 @@
 #include "cli/files/file.h"
 #include "cli/common/session.h"
 
-extern volatile unsigned fuzz_written;  /* keeps the compiler from removing the sum */
-int clattn_main(int argc, char **argv); /* main of main.c, renamed by -D; it leaves stdout open */
+extern volatile unsigned fuzz_written; /* keeps the compiler from removing the sum */
+/* main of main.c, renamed by -D; it does not close stdout */
+int clattn_main(int argc, char **argv);
 int __wrap_session_open(session *s, const common_options *o);
 int __wrap_session_open_rows(session *s, const common_options *o, const char *rows);
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count);

@@ -34,8 +34,8 @@ static int class_of(const struct test_case *t) {
     return t->page_size || t->has_past || t->weights || t->scores ? ROWS : KEYS;
 }
 
-// Most rows of the gradient array have an option that prevents partitioning. Every other row runs
-// without such options.
+// Most rows of the covering array of gradients have an option that prevents partitioning. Every
+// other row runs without such options.
 static struct test_case case_of(int array, int row) {
     struct test_case test = pairs_case(&arrays[array], row);
     char why[256];

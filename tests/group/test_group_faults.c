@@ -11,7 +11,7 @@
 #define GRADIENTS_CASE "backward-f32-b1-h2-n40-nkv300-d16-causal"
 static const clattn_partition deals[] = {CLATTN_PARTITION_ROWS, CLATTN_PARTITION_KEYS, CLATTN_PARTITION_HEADS,
                                          CLATTN_PARTITION_ROWS};
-#define OF_ATTENTION 3 // number of these for attention
+#define OF_ATTENTION 3 // attention uses this many of `deals`, gradients the rest
 // None of these codes is blamed on a kernel. After such a failure a member would run its share with
 // another kernel (clattn_context_unfit).
 static const int codes[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_MEM_OBJECT,

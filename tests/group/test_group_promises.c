@@ -15,7 +15,7 @@ static const double uneven[] = {1.0, 2.5, 0.5};
 static const clattn_partition deals[] = {CLATTN_PARTITION_HEADS, CLATTN_PARTITION_ROWS, CLATTN_PARTITION_KEYS,
                                          CLATTN_PARTITION_WHOLE};
 
-// Also with other groups of the same devices, and whatever rates earlier calls measured.
+// A call returns the same bits with other groups of the same devices, and with any measured rates.
 START_TEST(same_bits) {
     struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
     const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
@@ -259,8 +259,8 @@ START_TEST(gradients_refused) {
 }
 END_TEST
 
-// No rows, no keys, neither, and no items. Sums are then 0, except sink gradients of rows without
-// keys.
+// Gradients of calls without rows, without keys, without both, and without batch items. Sums are
+// then 0, except sink gradients of rows without keys.
 START_TEST(gradients_of_nothing) {
     for (int n = 0; n < 4; n++) {
         const int64_t b = n == 3 ? 0 : 1, rows = n == 0 || n == 2 ? 0 : 3, keys = n == 1 || n == 2 ? 0 : 5;

@@ -19,8 +19,8 @@ reads() {
     [ "$got" = "$3 bytes in $4 loads" ] || { echo "$2: $got and not $3 bytes in $4 loads"; status=1; }
     checked=$((checked + 1))
 }
-# heads keys head-size element-bytes rows-of-all-passes passes ranges lanes: K and V, q, and of int8
-# the scales, which each lane of a row reads.
+# kv HEADS KEYS HEAD-SIZE ELEMENT-BYTES PASSES: the bytes of K and V that all passes read. The
+# bytes of q are added, and for int8 those of the scales.
 kv() { echo $(($1 * $2 * $3 * $4 * 2 * $5)); }
 
 # Two key/value heads of four query heads each: one pass of four rows.
@@ -46,8 +46,8 @@ own=$(kv 8 10 64 4 1)
 reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cascadealways \
     $(($(kv 2 100 64 4 1) + own + 2 * 4 * 2 * 64 * 4)) $((($(kv 2 100 64 4 1) + own) / 16 + 2 * 4 * 2 * 64))
 
-# vectors KNOBS CASE COUNT: the same for decode_rows, which only loads vectors of four float32
-# numbers.
+# vectors KNOBS CASE COUNT: like `reads`, for decode_rows. Its kernel only loads vectors of four
+# float32 numbers, COUNT in all.
 vectors() {
     out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=16 $2" oclgrind --inst-counts "$1/tests/test_case" \
         "$3" |
@@ -58,7 +58,8 @@ vectors() {
     checked=$((checked + 1))
 }
 # Forty heads on one latent of 24 + 8 numbers, with q in tiles of sixteen rows. Each latent is read
-# once for all rows; with TILE_Q=16 once per sixteen rows; and with separate keys and values.
+# once for all rows, or with TILE_Q=16 once per sixteen rows. In the third case, keys and values are
+# separate.
 latent=decode-f32-b1-h40-hkv1-n1-nkv50-d32-dv24-full-decode
 vectors "$1" "" $latent-latent-lse $(((50 * 32 + 48 * 32) / 4))
 vectors "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 48 * 32) / 4))

@@ -2,7 +2,7 @@
 # Each kernel compiles alone, as OpenCL C 1.2 with clang, with its default knobs and with others,
 # without a warning.
 #
-#   check_kernels.sh [N]      one text in N; default: 1
+#   check_kernels.sh [N]      checks every N-th text; default: 1, all
 set -eu
 clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
 knobs=$(mktemp -d)
@@ -124,7 +124,8 @@ for kernel in probe_amx flash_matrix backward_matrix; do
     done
     [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
 done
-# The same for byte tiles: in flash_matrix only for the keys, in the probe for all.
+# Tiles of bytes must compile to their instructions too. In flash_matrix only the products of
+# keys use bytes, in the probe all products.
 for kernel in "probe_amx 0" "flash_matrix 4"; do
     # shellcheck disable=SC2086
     set -- $kernel
@@ -145,8 +146,8 @@ for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matri
             { echo "$kernel, ${told% *}: inline assembly is not as it should be"; exit 1; }
     done
 done
-# Explicit positions with one axis and with three; the caller's cosines and sines; RoPE of int8
-# keys.
+# RoPE with explicit positions that have one axis or three, with the caller's cosines and sines, and
+# on int8 keys.
 for positions in 1 2 3; do
     lint -DPOSITIONS=$positions cl/auxiliary/rope.cl
     lint -DPOSITIONS=$positions -DROPE_TABLES=1 -DTYPE_BIAS=1 cl/auxiliary/rope.cl
@@ -171,8 +172,8 @@ for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; d
     [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] ||
         { echo "linear_matrix $options: $found products of tiles"; exit 1; }
 done
-# SSE has no fused multiply-add, and AVX2 has one. The machine code must use what exists, and never
-# a call.
+# SSE has no fused multiply-add, and AVX2 has one. The machine code must use the instruction if it
+# exists, and must never call a function for it.
 for level in "v2 mulps" "v3 vfmadd"; do
     found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang \
         -finclude-default-header -O2 -S -o - \
@@ -194,8 +195,8 @@ lint cl/probes/probe_tiles.cl
 for lanes in 4 8 16; do lint -DLANES=$lanes cl/probes/probe_lanes.cl; done
 refuse -DKEY_BLOCK=3 cl/probes/probe_lanes.cl
 refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probes/probe_lanes.cl
-# Groups of kernels: all; those of attention, which have options of keys and scores; and of these
-# the ones for any type.
+# Groups of kernels: all kernels; those of attention, which have options of keys and scores; and
+# those of attention that support any type.
 found() { [ "$(echo "$2" | wc -w)" -ge "$1" ] || { echo "found too few kernels to check: $2"; exit 1; }; }
 kernels=$(ls cl/*/*.cl | grep -v probe_)
 attention=$(grep -lE '(FUSED|SCORE|KV_KEY)_ARGUMENTS' cl/*/*.cl | grep -v -e /layer_ -e /block_mask -e /matrix_pack)
@@ -271,8 +272,9 @@ for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DT
     -DPAGED=1 -DWEIGHTS=1; do
     refuse $refused cl/matrix/backward_matrix.cl
 done
-# Its products of two by two tiles, for scores, for dV and dK, and for dQ. There are as many operand
-# loads as products. Loads and stores of sums are outside of the loop over steps.
+# backward_matrix multiplies two by two tiles, for scores, for dV and dK, and for dQ. The machine
+# code has as many loads of operands as products. Sums are loaded and stored outside of the loop
+# over steps.
 found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S \
     -o - \
     -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" \

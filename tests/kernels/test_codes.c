@@ -1,6 +1,7 @@
 // test_codes.c: every finite code of float8, and subnormal float16 numbers of either sign, are
-// loaded exactly. One key has the number as its value, which is then the result. Also on a driver
-// that flushes subnormal numbers (cl_layer/drivers/mali.driver).
+// loaded exactly. Each number is the value of a key that has the whole weight. So the result is
+// this number. check_drivers.sh also runs the suite on a driver that flushes subnormal numbers
+// (cl_layer/drivers/mali.driver).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -123,8 +123,9 @@ START_TEST(merge) {
 }
 END_TEST
 
-// With a row that names linear_matrix: packed by the caller and by the call, one product and
-// several, RoPE, numbers that use multiply-adds, no element too far.
+// Projections with a tuned row that names linear_matrix: weights packed by the caller and by the
+// call, one product and several, RoPE, and numbers that use multiply-adds. No access is one element
+// too far.
 START_TEST(on_tiles) {
     static const char *const names[] = {
         "linear-bf16-b2-h1-n5-d20-m9-full-biases",
@@ -150,8 +151,8 @@ START_TEST(on_tiles) {
 }
 END_TEST
 
-// With a row that names linear_fragments: tails of rows, columns and the reduction, RoPE, and
-// unaligned rows.
+// Projections with a tuned row that names linear_fragments: tails of rows, columns and the
+// reduction, RoPE, and unaligned rows.
 START_TEST(on_fragments) {
     static const char *const names[] = {"linear-bf16-b2-h1-n5-d20-m9-full-biases",
                                         "linear-f16-b1-h1-n33-d72-m34-full",

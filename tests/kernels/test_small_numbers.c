@@ -22,7 +22,7 @@ enum { POWERS = sizeof powers / sizeof powers[0] };
 static const struct {
     const char *row;
     clattn_kernel kernel;
-    clattn_type type; // of q; out is float32 or this
+    clattn_type type; // type of q; out is float32 or this type
     int rows;
     double most; // error, relative to the largest number
 } kernels[] = {{"flash_lanes : DOT_I8=1\n", CLATTN_KERNEL_FLASH, CLATTN_TYPE_F32, 20, 4e-6},

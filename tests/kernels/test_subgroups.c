@@ -93,7 +93,8 @@ static const char *const asking_cases[] = {
     "linear-f32-b1-h1-n3-d64-m48-full",
 };
 
-// How many kernels of the context requested the size. Each was compiled so.
+// Returns how many kernels of the context requested the sub-group size. Fails unless each was
+// compiled for this size.
 static int count_asked(clattn_context *c, int size) {
     cl_platform_id platform = NULL;
     int found = 0;
@@ -132,7 +133,7 @@ START_TEST(asked_sizes) {
             continue;
         ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
         c->capabilities.is_cpu = false, c->capabilities.subgroup_sizes = (unsigned)size;
-        // For the sizes between, one kernel is enough.
+        // one kernel is enough for the sizes 16 and 32
         const size_t count = size == 8 || size == 64 ? sizeof asking_cases / sizeof asking_cases[0] : 1;
         for (size_t n = 0; n < count; n++) run(c, asking_cases[n], NULL);
         const int asked = count_asked(c, size);

@@ -24,8 +24,8 @@ static const char *const cases[] = {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-// Over int8: the same, every type of queries, scales that are NaN, rows in pages, behind a past and
-// of sequences.
+// The same with int8 keys. Also every type of queries, scales that are NaN, rows in pages, rows
+// behind a past, and packed sequences.
 static const char *const integers[] = {
     "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-kvi8-lse",
     "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-kvi8-lse-alibi",
@@ -50,8 +50,8 @@ static const char *const gradients[] = {
 };
 #define GRADIENT_CASES ((int)(sizeof gradients / sizeof gradients[0]))
 
-// Projections: one product, six, three for either side; tails of rows, columns and reduction; split
-// heads with RoPE.
+// Projections with one, three and six products, with tails of rows, columns and reduction, and with
+// RoPE on several heads.
 static const char *const projections[] = {
     "linear-bf16-b2-h1-n18-d45-m70-full-biases",
     "linear-bf16-b1-h1-n33-d64-m64-full-packed",
@@ -74,7 +74,7 @@ static void open_context(void) {
     // Intel's compiler sets a handler of its own with the first kernel.
     cla_probe_results(context, 1u << PROBE_FMA);
     ck_assert(tile_trap_set());
-    context->engines |= CLATTN_ENGINE_AMX; // as if the system had granted it
+    context->engines |= CLATTN_ENGINE_AMX; // as if the operating system had granted the tiles
 }
 static void close_context(void) {
     clattn_context_destroy(context);
@@ -103,7 +103,8 @@ static void prove_bytes(clattn_context *of) {
     ck_assert(cla_probe_results(of, 0).proven >> PROBE_AMX_I8 & 1u);
 }
 
-// The probe of bytes is right, and fails with another result or with the unsigned product.
+// Check the probe of byte products: it succeeds, and fails if the expected result differs or if the
+// product is unsigned.
 static void expect_unlike(const knobs *k, uint32_t out[PROBE_WORDS]) {
     cla_probes[PROBE_AMX_I8].expect(k, out);
     out[37] += 256;

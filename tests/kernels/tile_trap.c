@@ -15,7 +15,7 @@ enum { ROW_BYTES = 64, ROWS = 16, TILES = 8 };
 // A thread's state of the engine.
 static _Thread_local struct {
     bool configured;
-    int rows[TILES], bytes[TILES]; // of a row
+    int rows[TILES], bytes[TILES]; // rows of a tile, and bytes of one row
     unsigned char data[TILES][ROWS][ROW_BYTES];
 } engine;
 static atomic_long products, byte_products;

@@ -269,8 +269,8 @@ static void assert_case(const char *name, clattn_projection projection) {
                           guarded_intact(&g.arrays.all[n], harness()->queue),
                       "%s: input %d changed", name, n);
     ck_assert_msg(guarded_intact(&g.arrays.out, harness()->queue), "%s: out was written", name);
-    // The same bits on the other queue, with a caller's workspace of exactly the required size, and
-    // from the kept state.
+    // Fail unless gradients have the same bits on the other queue, with a workspace of exactly the
+    // required size, and from the kept state.
     uint8_t *first[RESULTS];
     for (int n = 0; n < RESULTS; n++)
         first[n] = g.want[n] ? guarded_bytes(&g.got[n], harness()->queue) : NULL;

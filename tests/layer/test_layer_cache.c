@@ -263,7 +263,7 @@ START_TEST(rotated_caches) {
     assert_rest(&a, &out, types[_i].most);
     assert_ready(&p, &out, types[_i].kept == CLATTN_TYPE_F32 ? 1e-5 : types[_i].most);
     const size_t both = launches_of(&p);
-    assert_rest(&a, &out, types[_i].most); // of the replay
+    assert_rest(&a, &out, types[_i].most); // launches_of has run the call again
     p.kv.v_rotation = 0;
     ck_assert_uint_eq(launches_of(&p) + 1, both);
     p.kv.k_rotation = 0;

@@ -71,7 +71,7 @@ static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
     for (int64_t i = 0; i < rows * width && what == HARD_TINY; i++) x[i] *= 0x1p-115;
     for (int64_t i = 0; i < rows * width && what == HARD_ZEROS; i++)
         if (i / 32 % 3 != 1 || i / width == 1) x[i] = 0;
-    const int64_t at = (rows - 1) * width + width / 2; // in the last row
+    const int64_t at = (rows - 1) * width + width / 2; // an element of the last row
     if (what == HARD_HUGE) x[at] = 0x1p60;
     if (what == HARD_NAN) x[at] = (double)NAN;
     if (what == HARD_INFINITE) x[at] = (double)-INFINITY;

@@ -137,7 +137,7 @@ END_TEST
 // equal an exact call on linear_lanes. Every other element is finite and right.
 static const struct {
     const char *name;
-    float x, w; // replaces one element; 0: unchanged
+    float x, w; // x and w each replace one element; 0: unchanged
 } hard[] = {
     {"infinity in x", INFINITY, 0},
     {"infinity in w", 0, -INFINITY},
@@ -196,7 +196,8 @@ START_TEST(hard_numbers) {
                 const bool sees_x = hard[_i].x != 0.0f && r / 32 == ROW / 32;
                 const bool sees_w = hard[_i].w != 0.0f && c / 32 == COLUMN / 32;
                 const bool alone =
-                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only the product is hard
+                    // each number alone is harmless; only their product is hard
+                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f;
                 if (alone ? sees_x && sees_w : sees_x || sees_w)
                     ck_assert_msg(same(want, got), "%s, %d: [%d, %d] is %g, not %g", hard[_i].name, kind, r,
                                   c, got, want);

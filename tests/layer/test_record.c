@@ -166,7 +166,7 @@ static void step_close(struct step *s) {
 }
 
 static void write(const struct guarded *to, const void *from, size_t bytes) {
-    const size_t at = (size_t)to->view.offset * 4; // of float32 and i32
+    const size_t at = (size_t)to->view.offset * 4; // elements are float32 or i32
     harness_expect(
         clEnqueueWriteBuffer(harness()->queue, to->view.buffer, CL_TRUE, at, bytes, from, 0, NULL, NULL),
         "clEnqueueWriteBuffer");
@@ -446,7 +446,7 @@ START_TEST(refusals) {
     REFUSED(clattn_recording_end(r), "was ended before");
     other = begin(queue);
     REFUSED(clattn_recording_enqueue(r, queue, 0, NULL, NULL), "no recording becomes part");
-    clattn_recording_destroy(other); // which ends it
+    clattn_recording_destroy(other); // this also ends the recording
     REFUSED(clattn_recording_enqueue(r, queue, 1, NULL, NULL), "wait_list: ");
     REFUSED(clattn_recording_enqueue(r, NULL, 0, NULL, NULL), "queue: is NULL");
     // A recording without launches waits, and has an event.

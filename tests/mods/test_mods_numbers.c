@@ -138,7 +138,7 @@ static void bind(struct place *place, const struct way *w, int batch, struct gua
     p->score.score_mod = text;
 }
 
-// Run the text with a forced kernel. Returns false if the device has no such kernel. Writes lse.
+// Run the text with a forced kernel, and return lse. False: the device has no such kernel.
 static bool run(const struct way *w, int batch, const char *mask, double *lse) {
     struct place place = *harness_place();
     struct guarded t[TENSORS];

@@ -51,7 +51,8 @@ CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count
     return real(program, count, devices, options, done, user);
 }
 
-// Number of programs; and `hollow`: replace each kernel by an empty one, which compiles quickly.
+// Number of live programs, and number of programs created. `hollow`: replace each kernel by an
+// empty one, which compiles quickly.
 static atomic_int live, created;
 static bool hollow;
 

@@ -73,7 +73,8 @@ static const char *const scores[] = {
     "fmin(fmax(score, -0.5f), 0.5f) * copysign(2.0f, score) / (float)(1 + (j & 3))"};
 #define MASKS ((int)(sizeof masks / sizeof masks[0]))
 #define SCORES ((int)(sizeof scores / sizeof scores[0]))
-#define HALVES 2                               // of the masks, since a text has at most 1024 tokens
+// the masks are split, because a text has at most 1024 tokens
+#define HALVES 2
 #define BATCH ((MASKS + RANDOM_ONES) / HALVES) // each batch item evaluates another expression
 
 static uint64_t seed = 1;

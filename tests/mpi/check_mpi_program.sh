@@ -46,8 +46,8 @@ save("pk.npy", 2, 2, 40, 32); save("pv.npy", 2, 2, 40, 32); numbers("pl.npy", 40
 np.save("past_mask.npy", r.random((2, 1, 97, 137)) < 0.7)
 save("few.npy", 2, 4, 5, 32); save("pool_k.npy", 20, 2, 16, 32); save("pool_v.npy", 20, 2, 16, 24); numbers("lengths.npy", 97, 50)
 np.save("table.npy", r.permutation(20)[:14].reshape(2, 7).astype(np.int32))
-# Three packed sequences, one of them without rows, and rows of no sequence; their packed keys, or a
-# batch of keys.
+# Three packed sequences, one of them without rows, and rows of no sequence. Their keys are packed,
+# or a batch.
 save("qr.npy", 1, 4, 100, 32); save("kr.npy", 1, 2, 100, 32); save("vr.npy", 1, 2, 100, 32); save("bias.npy", 3, 1, 67, 67)
 save("qrs.npy", 1, 100, 4, 32); save("krs.npy", 1, 100, 2, 32); save("vrs.npy", 1, 100, 2, 32)
 numbers("cu.npy", 0, 30, 30, 97); numbers("cu_kv.npy", 0, 20, 50, 100); numbers("cu_bad.npy", 0, 30, 20, 97); numbers("offsets.npy", 3, -2, 10)
@@ -76,8 +76,8 @@ a, b = (np.load(f).astype(np.float64) for f in sys.argv[1:3])
 sys.exit(not (a.shape == b.shape and np.nanmax(np.abs(a - b)) <= 1e-5 and np.abs(a).max() > 0.1))
 PYTHON
 }
-# Run a command alone and distributed this strategy, and compare the results. Returns false if the
-# check is skipped.
+# Run a command on one rank, and distributed by this strategy, and compare the results. Returns
+# false if the check is skipped.
 compare() {
     taken || return 1
     name=$1 ranks=$2 strategy=$3

@@ -185,7 +185,7 @@ static void rates_that_differ(void) {
     }
 }
 
-// One fault on a rank that makes such a call, followed by the same call without a fault.
+// Inject one fault on one rank, then make the same call without a fault.
 static void failing(int which, clattn_mpi_strategy strategy, const char *name, const char *says,
                     const char *what) {
     const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;

@@ -28,7 +28,8 @@ static clattn_mpi *world_of(double link, double message, double flops, double ca
     return world;
 }
 
-// The plan for these rates, with rows partitioned this strategy.
+// Returns the plan with the rates of `world`. Rows are distributed by `rows`; `strategy` is the
+// requested strategy.
 static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way rows,
                                clattn_mpi_strategy strategy) {
     const shard_call call = {name, rows, rows, strategy, 0, false};
@@ -112,7 +113,8 @@ static void slow_calls(void) {
 
 static struct heap {
     size_t live, most;
-    long taken, refuse; // number of allocations; refuse: which one fails, 0: none
+    // number of allocations so far; refuse: number of the allocation that fails, 0: none
+    long taken, refuse;
 } heap;
 
 typedef union block {

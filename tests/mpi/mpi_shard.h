@@ -29,7 +29,7 @@ typedef struct shard_rows {
 void shard_share(shard_way strategy, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to);
 
 typedef struct shard_call {
-    const char *name; // of the case
+    const char *name; // name of the case
     shard_way q, kv;
     clattn_mpi_strategy strategy;
     int64_t piece_rows;

@@ -1,4 +1,4 @@
-// mpi_strides.h: the rule of last strides, for each way to distribute rows.
+// mpi_strides.h: tests which last strides tensors may have, for each way to distribute rows.
 #ifndef CLATTN_TESTS_MPI_STRIDES_H
 #define CLATTN_TESTS_MPI_STRIDES_H
 #include <stdbool.h>

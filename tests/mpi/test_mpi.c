@@ -58,11 +58,11 @@ static const shard_call calls[] = {
     {"attend-f16-b1-h2-n33-nkv64-d64-dv96-full-kvi8-valuesu4-groups32-valuegroups96-zeros", R, P, GATHER, 0,
      false},
     {"attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-kvi4-groups64-scalesbf16-lse", Z, Z, RING, 7, false},
-    // rows that see nothing
+    // some rows see no key
     {"attend-f32-b1-h2-n64-nkv20-d64-causal-kvi4-zeros", Z, B, RING, 0, false},
     {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
-    {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing
+    {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // some rows see no key
     {"attend-f32-b1-h2-n40-nkv20-d32-causal-sinks-devicesinks", Z, B, RING, 0, false},
     {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", Z, R, GATHER, 0, false},
     {"attend-f16-b2-h2-n33-nkv40-d32-full-maskqk-bias1hqk", R, R, GATHER, 0, false},
@@ -78,7 +78,7 @@ static const shard_call calls[] = {
     {"backward-f32-b1-h6-hkv2-n33-nkv64-d32-full-biask-headscales-offsets", P, P, RING, 0, false},
     {"backward-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"backward-f32-b2-h2-n40-nkv40-d32-causal-qlen-mods-modsread-modsgradient", Z, R, RING, 13, false},
-    // rows that see nothing
+    // some rows see no key
     {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false},
     {"backward-f32-b1-h2-n50-nkv131-d32-full", L, B, RING, 0, false},
     {"backward-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},

@@ -88,7 +88,7 @@ static double error_of(float in[3][COUNT], const float out[COUNT]) {
                 for (int j = 0; j < ROWS; j++)
                     wanted += weight[j] / sum * (double)in[2][(h * ROWS + j) * WIDTH + d];
                 const double error = fabs(wanted - (double)out[(h * ROWS + i) * WIDTH + d]);
-                worst = error <= worst ? worst : error; // also true for NaN
+                worst = error <= worst ? worst : error; // a NaN error also becomes the worst
             }
         }
     return worst;

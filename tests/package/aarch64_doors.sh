@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds what aarch64_inside.sh uses inside the tree. It is built on this machine, because qemu is
 # slow. The wheel is built with the compiler of PyPI's ziglang, as in check_wheel.sh. The same
-# compiler builds ONNX Runtime's library. If check_ggml.sh has fetched ggml's sources into the build
-# folder, also ggml, its CPU backend, clattn's backend and ggml_host. numpy and ONNX Runtime are
-# fetched for the other processor.
+# compiler builds ONNX Runtime's library. If check_ggml.sh has fetched ggml's
+# sources, ggml, its CPU backend, clattn's backend and ggml_host are built too. numpy and ONNX
+# Runtime are fetched for the other processor.
 #
 #   sh tests/package/aarch64_doors.sh FOLDER BUILD
 #

@@ -33,7 +33,7 @@ build() {
     ninja -C $build clattn $(. tests/runner.sh && programs_of $build host)
 }
 
-# Verify each family with the vector widths that it has there, with one type each, and the planner's
+# Verify each family with its vector widths on aarch64, each with one type, and the planner's
 # choice. --only forces kernels, so that a wrong choice cannot hide one.
 verify() {
     $build/clattn verify --only "$1" --case "$2" || return 1

@@ -22,9 +22,11 @@ env -u LD_LIBRARY_PATH "$prefix/bin/clattn" --version
     { echo "CLBlast's module is not beside the library"; exit 1; }
 
 # The Python module finds the library by a relative path.
-module=$(find "$prefix" -name clattn.py)
+module=$(find "$prefix" -path '*/clattn/_abi.py')
 there=$(sed -n "s/^LIBRARY_PATH = '\(.*\)'/\1/p" "$module")/$(sed -n "s/^LIBRARY = '\(.*\)'/\1/p" "$module")
-[ -f "${module%/*}/$there" ] || { echo "clattn.py looks for $there"; exit 1; }
+module=${module%/_abi.py}
+[ -f "$module/$there" ] || { echo "the package clattn looks for $there"; exit 1; }
+for file in src/bindings/python/clattn/*.py; do cmp "$file" "$module/${file##*/}"; done
 if python3 -c 'import numpy' 2>/dev/null; then # python3 -m clattn runs the installed program
     env -u LD_LIBRARY_PATH PYTHONPATH="${module%/*}" python3 -B -m clattn --version | grep -q '^clattn [0-9]' ||
         { echo "python3 -m clattn does not run the program"; exit 1; }
@@ -34,7 +36,7 @@ fi
 if [ -x /usr/bin/python3 ]; then
     for top in /usr /usr/local; do
         PATH=/usr/bin:$PATH meson setup "$work$top/build" "$root" --prefix=$top -Dtool=disabled -Dtests=disabled -Dmpi=disabled >/dev/null
-        for file in clattn clattn_torch; do
+        for file in clattn/__init__ clattn_torch; do
             folder=$(meson introspect "$work$top/build" --installed | sed -n "s,.*: \"\(/[^\"]*\)/$file\.py\".*,\1,p")
             /usr/bin/python3 -c 'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' "$folder" ||
                 { echo "$file.py goes to $folder, which /usr/bin/python3 does not search"; exit 1; }
@@ -89,7 +91,7 @@ for consumer in shared static; do
     case $(ldd "$work/cmake/$consumer/consumer") in *OpenCL* | *clblast*) echo "the $consumer consumer is linked with OpenCL"; exit 1 ;; esac
 done
 
-# As a subproject clattn brings no tests and no program, and honours default_library, also if it is
+# As a subproject, clattn builds no tests and no program, and follows default_library, also if it is
 # linked with OpenCL.
 mkdir -p "$work/meson/subprojects"
 ln -s "$root" "$work/meson/subprojects/clattn"

@@ -90,7 +90,7 @@ END
     needs "$work/$processor-load/$library" "$system" ""
     needs "$work/$processor-load/libclattn-onnxruntime.dylib" "$system $library" ""
     needs "$work/$processor-link/$library" "$path/Versions/A/OpenCL $system" "$called"
-    grep -q "^LIBRARY = '$library'$" "$work/$processor-load/clattn.py" || wrong "the Python module does not look for $library"
+    grep -q "^LIBRARY = '$library'$" "$work/$processor-load/src/bindings/python/clattn/_abi.py" || wrong "the Python module does not look for $library"
     grep -aq "$path/OpenCL" "$work/$processor-load/$library" || wrong "$processor: it does not look for $path/OpenCL"
 done
 echo "counted: the library for two processors of macOS, by $(echo "$functions" | wc -l) functions of OpenCL 1.2, of which it calls $(echo "$called" | wc -w)"

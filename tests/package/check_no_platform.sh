@@ -1,5 +1,5 @@
 #!/bin/sh
-# Without any OpenCL platform a program that links clattn runs, gets a status, and never crashes.
+# Without any OpenCL platform, a program that links clattn runs, gets a status, and never crashes.
 #
 #   check_no_platform.sh BUILD
 set -eu

@@ -1,8 +1,8 @@
 #!/bin/sh
 # A wheel: built for an old glibc, checked as the package index does, and installed into
-# environments whose PATH has no compiler. There the module and the program find Intel's runtime of
-# PyPI by themselves and run a real layer, verify and measure. Without a runtime they say in one
-# sentence what to install.
+# environments whose PATH has no compiler. There the module and the program find Intel's runtime,
+# installed from PyPI, by themselves, and run a real layer, `verify` and `bench`. Without a runtime
+# they say in one sentence what to install.
 #
 #   check_wheel.sh BUILD       CLATTN_INTEL=off skips everything that needs Intel's runtime
 set -eu
@@ -54,8 +54,8 @@ for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$na
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# Called with COMMAND SENTENCE: without OpenCL the program and the module print one sentence that
-# begins with SENTENCE.
+# Without OpenCL, the program and the module print one sentence that begins with $2. The function $1
+# runs them in the environment.
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086
@@ -93,6 +93,14 @@ for change in s/causal=True/casual=True/ s/bottom_right/middle/ 's/"layout"/"lay
     if types bad; then wrong "mypy takes $change"; fi
 done
 rm -f "$here"/empty/*.py
+
+# The package's own sources. The build folder has them with the generated module, and without the
+# types of __init__.pyi.
+ruff check --quiet --no-cache src/bindings/python src/bindings/torch >"$here/ruff.log" || { cat "$here/ruff.log"; wrong "ruff"; }
+for file in src/bindings/torch/clattn_torch.py "$here/../src/bindings/python/clattn"; do
+    MYPYPATH=$here/../src/bindings/python mypy --python-executable "$bare/bin/python" --cache-dir "$here/mypy" "$file" >"$here/types.log" ||
+        { cat "$here/types.log"; wrong "mypy, $file"; }
+done
 
 if [ "${CLATTN_INTEL:-on}" = off ]; then
     rm -rf "$bare" "$here/made"

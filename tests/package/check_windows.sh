@@ -2,9 +2,9 @@
 # Windows: the library built with mingw-w64, whose DLL exports only clattn_* and imports no OpenCL.
 # The headers follow MSVC's rules, as C and as C++. The program and the host suites are built if the
 # sources of Check and jansson are available (windows_libraries.sh). If Wine is installed, whose
-# OpenCL is the host's, everything also runs, with a consumer, cases and device suites. The same for
-# ONNX Runtime's library, in PyPI's onnxruntime.dll, and for ggml's backend, if check_ggml.sh has
-# fetched ggml into build/ggml (CLATTN_GGML: as there).
+# OpenCL is the host's, everything also runs, with a consumer, cases and device suites. ONNX
+# Runtime's library is built and run too, in PyPI's onnxruntime.dll, and so is ggml's backend, if
+# check_ggml.sh has fetched ggml into build/ggml (CLATTN_GGML: as in check_ggml.sh).
 set -eu
 command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
 work=$PWD/build/windows
@@ -126,8 +126,8 @@ wineserver=$(command -v wineserver || ls /usr/lib/wine/wineserver* 2>/dev/null |
 run() {
     (cd "$1" && shift && timeout 600 wine "$@") >"$work/out" 2>"$work/err"
 }
-# The same for a program that computes. About once in hundreds of runs its process ended for an
-# unknown reason, before any output was written. Such a run is repeated, with a message. A suite
+# Like `run`, for a program that computes. About once in hundreds of runs, such a process ended for
+# an unknown reason before it wrote any output. Such a run is repeated, with a message. A suite
 # that printed a result is never repeated.
 compute() {
     run "$@" && return 0 || status=$?

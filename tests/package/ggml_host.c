@@ -310,7 +310,7 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
             double *reference = refer(c, &n);
             const double theirs = error_of(cpu, &n, reference), ours = error_of(clattn, &n, reference);
             const double copied = error_of(copying, &n, reference), most = fmax(theirs, 1e-6);
-            good = ours <= most && copied <= most; // false for NaN as well
+            good = ours <= most && copied <= most; // false for NaN, too
             printf("%-34s ggml %.1e  clattn %.1e  copying %.1e%s\n", c->name, theirs, ours, copied,
                    good ? "" : ": WRONG");
             free(reference);
@@ -383,8 +383,8 @@ static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     return !wrong;
 }
 
-// In a scheduler's graph, as in llama.cpp: attention of a ggml product, followed by a ggml
-// operation on its result.
+// Check attention inside a graph of ggml's scheduler, as in llama.cpp: its input is a ggml product,
+// and a ggml operation reads its result.
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));

@@ -115,7 +115,7 @@ static void tell_matrix(const absent_device *d, const absent_problem *p) {
     const plan_input in = {.device = &d->is, .own = &matrix, .shipped = &shipped};
     variant v;
     if (p->is.head_dim > 128 || CLATTN_TYPE_IS_SCALED(p->is.type_kv))
-        return; // slow to compile, and shows nothing new
+        return; // such kernels compile slowly, and add no new code
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK || v.family->id != KERNEL_FLASH_MATRIX) return;
     const program_spec spec = {.id = v.family->id, .knobs = v.knobs, .options = v.family->options},
                        pack = {.id = KERNEL_MATRIX_PACK,

@@ -181,7 +181,7 @@ END_TEST
 static const struct tiles_case {
     const char *own;
     float rate; // GFLOP/s, 0: not proven; multiply-adds 100, dot product 200
-    int engine; // 0: another family
+    int engine; // expected engine; 0: another family
     const char *kernel, *why;
 } tiles_cases[] = {
     {NULL, 0.0f, 0, "backward_lanes", "bfloat16 dot product"},

@@ -409,7 +409,7 @@ START_TEST(integers) {
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I4, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_BF16, CLATTN_TYPE_U4, 4, 200, 100, NULL, DOT_I8_VNNI},
-        // floats are limited by memory as well
+        // int8 weights: memory limits float products too, so integers gain nothing
         {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I8, 1, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, 1, 200, 100, "linear_few_lanes : DOT_I8=1\n", 0},
@@ -444,14 +444,15 @@ END_TEST
 // emulation, except for wgmma. A row's knobs are kept if they fit.
 static const struct linear_fragments_case {
     const char *own;
-    float rate; // NVIDIA's engine, both types; 0: not proven; tiles 100
+    float rate; // rate of NVIDIA's engine for both types; 0: not proven. Tiles have the rate 100
     int64_t rows, columns;
-    int engine; // 0: another kernel
+    int engine; // expected engine; 0: another kernel
     int row_tile, column_tile;
 } linear_fragments_cases[] = {
     {NULL, 0.0f, 4096, 4096, 0, 0, 0},
     {NULL, 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
-    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // one tile for each of 108 units
+    // a tile for each of the 108 compute units
+    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64},
     {NULL, 4000.0f, 17, 77, MATRIX_ENGINE_MMA, 32, 64},
     {NULL, 4000.0f, 16, 4096, 0, 0, 0},
     {NULL, 99.0f, 4096, 4096, 0, 0, 0},

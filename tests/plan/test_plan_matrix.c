@@ -22,7 +22,7 @@ START_TEST(tiles_by_rate) {
     static const struct {
         const char *own;
         float rate; // 0: not proven
-        int engine; // 0: another family
+        int engine; // expected engine; 0: another family
     } cases[] = {{NULL, 0.0f, 0},
                  {NULL, 1800.0f, MATRIX_ENGINE_AMX},
                  {NULL, 800.0f, 0},
@@ -67,10 +67,10 @@ enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4,
 static const struct integers_case {
     const char *own;
     int q, out, head;
-    float rate;     // of byte tiles; 0: not proven
+    float rate;     // rate of byte tiles; 0: not proven
     bool floats;    // the bfloat16 tile probe passed
     int dot, group; // GOP/s of byte dot products; scale_group
-    int engine;     // 0: another family
+    int engine;     // expected engine; 0: another family
     const char *says;
 } integers_cases[] = {
     {NULL, BF16, BF16, 128, 0, true, 0, 0, 0, "no matrix engine is proven"},
@@ -132,7 +132,7 @@ END_TEST
 static const struct fragments_case {
     const char *own;
     float rate; // 0: not proven; tiles 100; wgmma twice this rate
-    int engine; // 0: another family
+    int engine; // expected engine; 0: another family
     int rows;   // per group
 } fragments_cases[] = {
     {NULL, 0.0f, 0, 0},
@@ -185,7 +185,7 @@ static void check_fragments_case(const struct fragments_case *c) {
     if (c->engine == MATRIX_ENGINE_WGMMA) check_fragments(&in, &p, 0, 0);
     p.head_dim = 64, gpu.max_work_group = 32;
     check_fragments(&in, &p, 0, 0);
-    gpu = cpu, gpu.compute_capability = 80; // has its own kernels, and more local memory
+    gpu = cpu, gpu.compute_capability = 80; // this GPU has its own kernels, and more local memory
     if ((!c->own || c->engine) && c->engine != MATRIX_ENGINE_WGMMA)
         check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
     cla_tuned_free(&own);
@@ -260,7 +260,7 @@ END_TEST
 // tiles.
 static const struct terms_case {
     const char *own;
-    float rate; // of bfloat16, 0: not proven; tiles 100
+    float rate; // rate of bfloat16 fragments; 0: not proven. Tiles have the rate 100
     int head, engine, tile_kv;
     const char *says;
 } terms_cases[] = {
@@ -316,7 +316,7 @@ END_TEST
 // Decode, if a row requests it. Rows of all query heads of a key/value head share as many warps as
 // they fill. Keys are split into ranges.
 static const struct heads_case {
-    // warps 0: another family
+    // expected warps; 0: another family
     int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges;
 } heads_cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16}, {32, 1, 1, 4096, 0, 0, I8, 2, 16},
                    {64, 1, 3, 4096, 0, 0, BF16, 4, 16}, {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
@@ -380,7 +380,7 @@ static const struct engine_case {
     unsigned wavefront, ways, sizes, capability;
     probe_id f16, bf16;
     const char *own;
-    int head, engine, items, rows, keys; // engine 0: another family
+    int head, engine, items, rows, keys; // expected engine; 0: another family
 } engine_cases[] = {
     {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 64, MATRIX_ENGINE_WMMA, 128, 64, 64},
     {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 128, MATRIX_ENGINE_WMMA, 128, 64, 32},
@@ -474,16 +474,17 @@ START_TEST(values_in_the_workspace) {
 }
 END_TEST
 
-// Projections: bfloat16, and float32 that may be split. Used if the engine's rate promises to be
-// faster than multiply-adds, by the share that each reaches: 20 % against 85 %, and 40 % for three
-// or six products.
+// Projections of bfloat16, and of float32 that may be split into bfloat16 terms. The engine is used
+// if it is predicted to be faster than multiply-adds. The prediction takes 20 % of the engine's
+// measured rate (for three or six products, 40 % divided by their number) and 85 % of the
+// multiply-adds' rate.
 static const struct {
     clattn_type x, w;
     bool split, packed;
     int rows, reduction;
-    float rate; // of AMX; 0: not proven; multiply-adds 100
+    float rate; // rate of AMX; 0: not proven. Multiply-adds have the rate 100
     const char *own;
-    int engine; // 0: another kernel
+    int engine; // expected engine; 0: another kernel
 } projections[] = {
     {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 1800, NULL, 2},
     {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 430, NULL, 2},

@@ -14,7 +14,7 @@ typedef struct cpu_device {
     const char *word;
     clattn_capabilities is;
     float fma, tiles, lanes_4, lanes_8, lanes_16;
-    int lanes; // expected; 0: kernels for other devices
+    int lanes; // expected lanes; 0: the planner uses kernels for other devices
 } cpu_device;
 
 #define CPU(width, group)                                                                                    \
@@ -44,8 +44,8 @@ static const cpu_device cpus[] = {
     {"one that reports 16 and computes it wrongly", CPU(16, 8192), 110, 20, 55, 110, -1, 8},
     {"one that computes all wrongly", CPU(16, 8192), 110, 20, -1, -1, -1, 0},
     {"SSE", CPU(4, 8192), 50, 20, 50, 49, 30, 4},
-    // Apple's CPU device, OpenCL 1.2: work-groups of 1024, but of one work-item for kernels with
-    // barriers.
+    // Apple's CPU device (OpenCL 1.2) allows work-groups of 1024, but kernels with barriers have
+    // one work-item.
     {"Apple's CPU device", CPU(4, 1024), 0, 0, 0, 0, 0, 4},
     {"a vector of 32", CPU(32, 4096), 0, 0, 0, 0, 0, 16},
 };
@@ -324,7 +324,7 @@ START_TEST(unsure_rates) {
         ck_assert_int_eq(cla_plan_lanes(&in), 16);
     }
     in = input_of(&none);
-    in.probes.sure = 0; // no other information is available
+    in.probes.sure = 0; // without sure rates, the reported width is used
     ck_assert_int_eq(cla_plan_lanes(&in), none.lanes);
     for (int sure = 0; sure < 2; sure++) {
         in = (plan_input){.device = &wide_cpu, .shipped = &shipped};

@@ -184,7 +184,7 @@ static int run(const char *name, double most, cl_command_queue queue) {
 START_TEST(slices_give_the_same) {
     cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
     for (int n = 0; is_built(names[_i]) && n < 2 && queues[n]; n++) {
-        (void)run(names[_i], INFINITY, queues[n]); // may run probes
+        (void)run(names[_i], INFINITY, queues[n]); // this run may run probes
         const int one = run(names[_i], INFINITY, queues[n]), few = run(names[_i], 2e5, queues[n]),
                   most = run(names[_i], 1.0, queues[n]);
         ck_assert_msg(one < few || one < most, "%s: %d, %d and %d launches", names[_i], one, few, most);

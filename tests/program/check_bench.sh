@@ -35,9 +35,9 @@ bench --quiet --save "$work/b.csv" >"$work/nothing"
 cache=off
 bench --op decode,attend-backward --causal both -o json >"$work/more.json"
 how= # the following commands measure CLBlast, which is too slow with unoptimised kernels
-limits=on time=100 # on a busy machine, too, no run may need more than ten times this
+time=100 # on a busy machine, too, no run may need more than ten times this
 bench --op linear,layer --projection auto,clblast,native -o json >"$work/projections.json"
-limits=off time=10
+time=10
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
 bench --op linear --precision exact,split --packed both -o json >"$work/packed.json"
 how=${plainly:-}
@@ -62,7 +62,7 @@ for name in "packed.json", "a.json", "out.json", "more.json", "projections.json"
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     # the other commands ran with --limits off
-    limited = name in ("a.json", "projections.json", "named.json")
+    limited = name in ("a.json", "named.json")
     for device in table["devices"]:
         assert limited or device["fma_gflops"] is device["read_gbytes_per_s"] is None and device["caches"] == [] == device["engine_peaks"], device
         if not limited:
@@ -157,8 +157,8 @@ for row in table["rows"]:
     assert len(samples) == min(row["repeats"], 64) and row["time_ns_min"] // 3 <= samples[0] <= row["time_ns"] // 3 <= samples[-1], row
     row["samples_ns"] = [3 * ns for ns in row["samples_ns"]]
 json.dump(table, open(f"{folder}/slow.json", "w"))
-# Synthetic samples, evenly spread around their median: 3 % slower with little noise; 3 % slower and
-# 20 % faster, within noise of 50 %; and two without samples.
+# Tables of synthetic samples, evenly spread around their median. quiet: 3 % slower, with little
+# noise. noisy: 3 % slower, and 20 % faster, with noise of 50 %. old: without samples.
 def made(name, median, noise, samples=True, **more):
     times = [median * (1 + noise * (i - 20) / 20) for i in range(41)]
     row = {"case": "attend-f32-b1-h1-n8-d8-full", "device": "d", "status": "ok", "dtype": "f32", "kernel": "k", "time_ns": times[20],

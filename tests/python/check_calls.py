@@ -6,6 +6,7 @@ used by one.
 import os
 import re
 import tempfile
+import warnings
 
 import numpy as np
 
@@ -318,6 +319,20 @@ def groups():
             check(report["partition"] == "rows" and len(shares) == 2, f"{report}")
             out, lse = one.attention(q, k, k, causal=True, lse=True)
             dout, slopes = numbers(*out.shape), np.float32([0.5, 0.25, 0.1, 0.2])
+            old = {"deal=": lambda: group.attention(q, k, k, deal="heads"), "a report": lambda: group.report["deal"],
+                   "a plan": lambda: group.plan(q, k, k, deal="heads")[0].get("deal"), "a constant": lambda: clattn.CLATTN_DEAL_HEADS,
+                   "gradients": lambda: group.attention_backward(q, k, k, *one.attention(q, k, k, lse=True), q, deal="heads"),
+                   "their plan": lambda: group.backward_plan(q, k, k, q, lse, q, deal="heads")[0]["partition"]}
+            for name, call in old.items():
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    got = call()
+                said = [one for one in caught if one.category is DeprecationWarning and one.filename == __file__]
+                check(len(said) == len(caught) == (2 if name == "a plan" else 1), f"{name}, by its old name: {caught}")
+                check(isinstance(got, (np.ndarray, tuple)) or got in ("heads", clattn.CLATTN_PARTITION_HEADS), f"{name}: {got}")
+            check(group.report.get("deals") is None and "deals" not in group.report, "a name that no report has")
+            refused("deal is the old name", group.attention, q, k, k, deal="heads", partition="rows")
+            refused("other calls have partition", clattn.attention, q, k, k, deal="heads")
             for deal in ("heads", "rows", "keys"):
                 given = {"causal": True, "dlse": lse, "dv": deal != "rows"}
                 got = group.attention_backward(q, k, k, out, lse, dout, partition=deal, shares=[1, 3], **given)

@@ -6,7 +6,9 @@ messages.
 """
 import copy
 import glob
+import importlib
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -143,16 +145,15 @@ def lengths():
     refused("offsets: shape (1,) was given, [B] is wanted, (3,)", clattn.rope, q, layout="half", offsets=[1])
     with tempfile.TemporaryDirectory() as folder:
         head = open("include/clattn/rope.h", encoding="utf-8").read()
-        files = [os.path.join(folder, name) for name in ("clattn.py", "part.py", "rope.h")]
-        open(files[1], "w", encoding="utf-8").write("# THE HEADER\n")
+        files = [os.path.join(folder, name) for name in ("_abi.py", "rope.h")]
         for text in (head.replace("/* [B], host memory", "/* host memory"), head.replace("[B], host memory", "[B, H], host memory")):
             check(text != head, "offsets of rope.h has its length in its comment")
-            open(files[2], "w", encoding="utf-8").write(text)
+            open(files[1], "w", encoding="utf-8").write(text)
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
             # which other headers include
             first = ["tensor", "runtime", "opencl", "attention", "backward"]
             order = sorted(rest, key=lambda name: first.index(stem) if (stem := os.path.basename(name)[:-2]) in first else len(first))
-            done = subprocess.run([sys.executable, "src/bindings/python/generate.py", files[0], "lib", "/a", "/b", "/c", files[1], *order[:3], files[2],
+            done = subprocess.run([sys.executable, "src/bindings/python/generate.py", files[0], "lib", "/a", "/b", "/c", *order[:3], files[1],
                 *order[3:]],
                                   capture_output=True, text=True)
             check("clattn_rope_params.offsets" in done.stderr and "length" in done.stderr, f"a field without its length: {done.stderr!r}")
@@ -369,6 +370,34 @@ def lifetimes():
         check(subprocess.run([sys.executable, "-B", "-c", forked]).returncode == 0, "a child of fork leaves its parent's context alone")
 
 
+def package():
+    """The modules of the package, the names of its classes, and each way to find and start it."""
+    modules = [f"clattn.{os.path.basename(name)[:-3]}" for name in glob.glob("src/bindings/python/clattn/[a-z]*.py")]
+    for name in (*modules, "clattn._abi"):
+        module = importlib.import_module(name)
+        check(module.__name__ == name and module.__doc__ and os.path.dirname(module.__file__) == clattn.__path__[0], name)
+    check(len(modules) >= 13 and os.path.samefile(clattn.__file__, os.path.join(clattn.__path__[0], "__init__.py")), clattn.__file__)
+    check(os.path.samefile(os.path.dirname(clattn.library()._name), sys.argv[1]), f"the library is {clattn.library()._name}")
+    for name in clattn.__all__:
+        value = getattr(clattn, name)
+        check(not callable(value) or value.__module__ == "clattn", f"{name} is another module's")
+    check(clattn._Call is importlib.import_module("clattn.call")._Call, "a name of a module")
+    check(not hasattr(clattn, "nothing") and not hasattr(clattn, "__nothing__"), "a name that is nowhere")
+    error = refused("k", clattn.attention, *[np.ones((1, 1, 2, n), np.float32) for n in (8, 4, 8)])
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        check(type(same) is clattn.Error and (same.status, same.name, str(same)) == (error.status, error.name, str(error)), repr(same))
+    there = {**os.environ, "PYTHONPATH": sys.argv[1]}
+    for way in (["-m", "clattn"], ["-I", os.path.join(sys.argv[1], "clattn.py")], ["-c", "import clattn; clattn.main()"]):
+        done = subprocess.run([sys.executable, "-B", *way, "--version"], env=there, capture_output=True, text=True)
+        check(done.stdout.startswith("clattn ") or not os.path.exists(os.path.join(sys.argv[1], "clattn")), f"{way}: {done}")
+    # Threads that import at once, without docstrings, and a module of the package first.
+    script = "import threading, sys\ndef load():\n    import clattn.buffer, clattn\n    clattn.Group, clattn.attention_plan; found.append(1)\n" \
+             "found = []; many = [threading.Thread(target=load) for _ in range(8)]\nfor t in many: t.start()\n" \
+             "for t in many: t.join()\nsys.exit(len(found) != 8)"
+    check(subprocess.run([sys.executable, "-B", "-OO", "-c", script], env=there).returncode == 0, "imports of several threads")
+
+
+package()
 layouts()
 lengths()
 values()

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The Python module. Its structs are compared with a C compiler's, and its calls with numpy. Also
-# its keywords, help and errors, its buffers, each function of the header, a decoder, and a layer
-# that learns.
+# The Python module. Its structs are compared with a C compiler's, and its results with numpy's.
+# Other checks cover its keywords, help and errors, its buffers, each function of the header, a
+# decoder, and a layer that learns.
 #
 #   check_python.sh BUILD [some]     some: without the decoder
 #

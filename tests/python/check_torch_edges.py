@@ -310,10 +310,10 @@ for name, x in views.items():
     alike(f"{name}, with gradients", lambda attend: trained(attend, x, k, x, which=(1,)), True)
 between = torch.frombuffer(memoryview(bytearray(b"\0" + q.numpy().tobytes())), dtype=torch.float32, offset=1, count=q.numel()).reshape(SHAPE)
 alike("an address between elements", lambda attend: attend(between, between, between), True)
-in_place, clattn._in_place = clattn._in_place, lambda *_: False
+in_place, clattn.Context._in_place = clattn.Context._in_place, lambda *_: False
 for name, x in views.items():
     alike(f"copies of {name}", lambda attend: trained(attend, x, k, v, torch.zeros(4, 4), which=(1, 2, 3)), True)
-clattn._in_place = in_place
+clattn.Context._in_place = in_place
 context = clattn._context()
 with context.record() as step:
     recorded = clattn_torch.attention(q, k, v)

@@ -121,7 +121,7 @@ def samples(struct, name, whole):
     if word == "clattn_tensor[]":
         return [([np.ones((2, 2), np.float32), np.ones(3, np.int32)], {name: [np.ones((2, 2), np.float32), np.ones(3, np.int32)]})]
     if word == "clattn_packed":
-        packed = clattn.clattn_packed(made=(7, 0, 0, 0, 0, 0, 0))
+        packed = clattn.clattn_packed(layout_id=(7, 0, 0, 0, 0, 0, 0))
         return [(clattn.Packed(packed, None), {name: (7, 0, 0, 0, 0, 0, 0)})]
     if word == "clattn_rope":
         return [({"layout": "half", "base": 500.0}, {"layout": 1, "base": 500.0})]

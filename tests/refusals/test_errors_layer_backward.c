@@ -70,7 +70,7 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dbias_of_none, "dbias", p->dbias = shaped(p->dx.buffer, CLATTN_TYPE_F32, 2, 5, 7, 0, 0))               \
     X(gradient_of_nothing, "score_mod_gradient", p->score_mod_gradient = "1.0f")
 
-// Refused for gradients from kept state, and for the forward call that keeps it.
+// Refusals of `kept`, by the call for gradients and by the forward call that writes it.
 #define KEPT(X)                                                                                              \
     X(kept_rank, "kept", p->kept.rank = 2)                                                                   \
     X(kept_type, "kept", p->kept.type = CLATTN_TYPE_F16)                                                     \

@@ -77,8 +77,8 @@ START_TEST(all_fields_are_asked) {
     const char *at = strstr(text, "typedef struct clattn_rope {"), *end = strstr(at, "\n}");
     int found = 0, structs = 0, calls = 0;
     const void *last = NULL;
-    for (const char *f = strchr(at, ';'); f != NULL && f < end; f++) // after the layout
-        found += *f == ',' || *f == ';';
+    // count the fields after `layout`
+    for (const char *f = strchr(at, ';'); f != NULL && f < end; f++) found += *f == ',' || *f == ';';
     free(text);
     ck_assert_int_eq(found - 1, FIELDS);
     for (size_t n = 0; n < sizeof headers / sizeof headers[0]; n++) {

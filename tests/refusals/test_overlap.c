@@ -59,7 +59,7 @@ START_TEST(against_marks) {
                       "trial %d: %d, %d, not %d", trial, one, other, shared);
         if (va.start < vb.end && vb.start < va.end) found[one]++;
     }
-    ck_assert_int_gt(found[OVERLAP_SOME], 500); // of the views whose ranges overlap
+    ck_assert_int_gt(found[OVERLAP_SOME], 500); // counts of views whose address ranges overlap
     ck_assert_int_gt(found[OVERLAP_NONE], 500);
 }
 END_TEST

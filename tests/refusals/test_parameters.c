@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int with_8, with_16, errors; // sources by their WGD; log lines
+static int with_8, with_16, errors; // sources with WGD 8 and with WGD 16; error lines of the log
 
 CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count,
                                                               const char **texts, const size_t *lengths,

@@ -19,7 +19,7 @@ extern const char small[SMALL + 1]; /* a payload */
 void fixture_setup(void);
 void fixture_teardown(void);
 
-void write_file(const char *path, const void *bytes, size_t count); /* with mode 0600 */
+void write_file(const char *path, const void *bytes, size_t count); /* the file's mode is 0600 */
 size_t read_file(const char *path, unsigned char *bytes, size_t capacity);
 bool exists(const char *path); /* a link counts, wherever it points */
 mode_t mode_of(const char *path);
@@ -33,7 +33,7 @@ void expect_hit(cache *c, const void *payload, size_t payload_bytes);
 extern int lines_told;
 extern char last_told[512];
 
-/* A cache in this folder, of the usual size or of this many bytes. */
+/* Open a cache in this folder with the usual limit, or with a limit of `bytes`. */
 cache *open_cache(const char *dir);
 cache *open_cache_of(const char *dir, uint64_t max_bytes);
 

@@ -15,9 +15,9 @@
 enum kind { ORDINARY, PART, HOST_POINTER, HOST_ALLOCATED, KINDS };
 static const char *const kind_names[KINDS] = {"ordinary", "part of a buffer", "on a host pointer",
                                               "allocated for the host"};
-static enum kind kind; // of the buffers that the suite creates
-static int made;       // that are not ordinary
-static cl_mem parent;  // of the last part, which keeps it alive
+static enum kind kind; // kind of the buffers that the suite creates
+static int made;       // number of created buffers that are not ordinary
+static cl_mem parent;  // buffer of the newest part, which keeps it alive
 static size_t taken;   // bytes of ordinary buffers
 
 static cl_mem real_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code) {

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define RUNNERS 8
-#define SHAPES 6 // that are compiled meanwhile
+#define SHAPES 6 // shapes that one thread compiles while others run
 
 static clattn_context *open_context(clattn_log log) {
     return harness_open((clattn_context_params){.context = harness()->opencl, .log = log});

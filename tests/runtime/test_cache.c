@@ -186,7 +186,7 @@ START_TEST(entry_not_plain) {
     char elsewhere[PATH_BYTES];
     (void)snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", root);
     ck_assert_int_eq(rename(entry, elsewhere), 0);
-    ck_assert_int_eq(symlink(elsewhere, entry), 0); /* to a good entry */
+    ck_assert_int_eq(symlink(elsewhere, entry), 0); /* the link points to a good entry */
     expect_miss(c);
     cla_cache_store(c, key, "new", 3);
     expect_hit(c, "new", 3);

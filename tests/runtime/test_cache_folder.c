@@ -33,7 +33,7 @@ static bool has_number(cache *c, int n) {
 static void path_of_number(int n, char path[PATH_BYTES]) {
     (void)snprintf(path, PATH_BYTES, "%s/%02x%062d.clattn", folder, n, 0);
 }
-/* As if it had last been used this many seconds ago. */
+/* Set the time of the last use to `seconds` ago. */
 static void make_old(int n, int seconds) {
     char path[PATH_BYTES];
     struct timespec times[2];
@@ -50,13 +50,14 @@ START_TEST(kept_to_its_size) {
     cache *c = open_cache_of(folder, 5 * 1000);
     (void)snprintf(other, sizeof other, "%s/notes.txt", folder);
     ck_assert_ptr_nonnull(c);
-    write_file(other, small, SMALL); /* no entry: neither counted nor removed */
+    /* not an entry of the cache, so it is neither counted nor removed */
+    write_file(other, small, SMALL);
     for (int n = 0; n < 5; n++) {
         store_number(c, n, 900);
         make_old(n, 100 - n);
     }
     ck_assert_int_eq(lines_told, 0);
-    ck_assert(has_number(c, 0)); /* which makes it recent */
+    ck_assert(has_number(c, 0)); /* has_number loads the entry, so it counts as recently used */
     store_number(c, 5, 900);     /* 1 is removed */
     ck_assert_int_eq(lines_told, 1);
     ck_assert(has_number(c, 0) && !has_number(c, 1));

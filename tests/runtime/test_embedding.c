@@ -117,7 +117,7 @@ static bool attends(const struct guest *g) {
     return g->l->attention(g->context, g->queue, &p, 0, NULL, NULL) == CLATTN_OK && result_is(g, want, COUNT);
 }
 
-// The first M values times a matrix of all of them.
+// Multiply the first M values, as a row, by all values, as a matrix.
 static bool projects(const struct guest *g, clattn_projection projection) {
     const int64_t row[] = {1, 1, M}, matrix[] = {COUNT / M, M};
     clattn_linear_params p = {.x = g->l->dense(g->x, CLATTN_TYPE_F32, 3, row), .projection = projection};

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The calls, each on small tensors of its own.
+// The calls. Each has small tensors of its own.
 enum {
     ATTENTION,
     UNFUSED,
@@ -52,7 +52,7 @@ struct ready {
     struct case_data *data;
     struct case_arrays arrays, other; // other: the second part of a merge
     clattn_merge_params merge;
-    struct small_call small; // in their place
+    struct small_call small; // for a call of small_calls.h; the fields above are then unused
 };
 
 static bool ready_open(struct ready *r, int call) {

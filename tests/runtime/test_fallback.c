@@ -20,13 +20,13 @@
 
 static struct {
     size_t allowed;      // work-items of a group; 0: the driver's number
-    cl_int clblast_code; // of every launch of a GEMM kernel
-    int spared;          // except the first launches
+    cl_int clblast_code; // result of every launch of a GEMM kernel
+    int spared;          // the first `spared` launches succeed
     bool busy;           // every other pair of clFinish needs a second of the clock below
     int skew_s;
     bool slow_launch;   // wait_in_launch
     bool greedy;        // every kernel needs more local memory than the device has
-    int refused, gemms; // launches that failed here
+    int refused, gemms; // launches that this driver refused, and launches of GEMM kernels
     int finishes;
 } driver;
 
@@ -135,7 +135,7 @@ static clattn_context *open_context(const char *rows, const char *cache) {
                                                 .log = {.fn = count_lines, .level = CLATTN_LOG_INFO}});
 }
 
-// Run the case on a context of its own and compare.
+// Run the case on context c, and compare with the reference.
 static void assert_case(clattn_context *c, const char *name) {
     struct test_case test;
     struct place place = *harness_place();
@@ -177,7 +177,8 @@ START_TEST(a_smaller_tile_is_taken) {
 }
 END_TEST
 
-// The same in a layer, whose workspace contains that of the attention, and by prepare.
+// A layer's plan changes in the same way, also by prepare. Its workspace contains the workspace of
+// attention.
 START_TEST(a_layer_is_laid_out_again) {
     clattn_context *c = open_context("flash :", NULL);
     driver.allowed = 16, driver.refused = 0;
@@ -391,7 +392,7 @@ START_TEST(clblast_is_cleared_by_the_last) {
     assert_case(a, name);
     assert_case(b, name);
     cleared = 0;
-    clattn_context_destroy(c); // never used it
+    clattn_context_destroy(c); // c has never used CLBlast
     clattn_context_destroy(b);
     ck_assert_int_eq(cleared, 0);
     assert_case(a, name);
@@ -454,7 +455,8 @@ START_TEST(a_noisy_measurement_is_taken_again) {
     clattn_context *c = open_context(NULL, folder);
     const bool can = harness_has_clblast() && clattn_context_capabilities(c)->is_cpu &&
                      clattn_context_capabilities(c)->float_vector_width >= 4;
-    size_t engines; // probed before, so every other pair belongs to the projections
+    // run the probes first, so that every other pair of clFinish belongs to the projections
+    size_t engines;
     ck_assert_int_eq(clattn_context_engines(c, &(clattn_engine){0}, 1, &engines), CLATTN_OK);
     driver.busy = true, driver.finishes = measurements = unsure = 0;
     ck_assert_int_eq(clattn_context_measure(c), CLATTN_OK);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Each call needs other host data: lengths, texts, places of new rows, a past, packed sequences,
-// frequencies of RoPE.
+// Each call needs different host data: lengths, texts, places of new rows, a past, packed
+// sequences, frequencies of RoPE.
 static const char *const names[] = {
     "attend-f32-b2-h2-n5-nkv33-d16-causal-unfused-lse-alibi-sinks-kvlen33:9",
     "attend-f32-b1-h2-n5-nkv33-d16-causal-unfused-lse-alibi-mods",

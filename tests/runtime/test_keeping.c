@@ -94,11 +94,11 @@ START_TEST(parameters_are_copied) {
     clattn_context_destroy(c);
     clattn_context_destroy(other);
     if (harness_keeps_kernels("parameters_are_copied"))
-        ck_assert_int_ge(entries(&bytes), 1); // in the named folder
+        ck_assert_int_ge(entries(&bytes), 1); // the entries are in the named folder
 }
 END_TEST
 
-// Built, then stored. A second save writes nothing. Another context builds nothing.
+// Kernels are built, then stored. A second save writes nothing. Another context builds nothing.
 START_TEST(kernels_are_saved) {
     uint64_t bytes;
     if (!harness_keeps_kernels("kernels_are_saved")) return;
@@ -119,7 +119,7 @@ START_TEST(kernels_are_saved) {
     prepare(other, 32);
     ck_assert_uint_eq(stats_of(other).programs_built, 0);
     ck_assert_uint_eq(stats_of(other).programs_cached, built.programs_built);
-    prepare(other, 40); // destroying saves, too
+    prepare(other, 40); // destroying a context also saves its kernels
     clattn_context_destroy(other);
     ck_assert_int_gt(entries(&bytes), kept);
     prepare(c, 32); // existing entries do not count

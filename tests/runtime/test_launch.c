@@ -34,8 +34,8 @@ static pool_slot *table(const pool_user *user, const char *words) {
     return slot;
 }
 
-// One call uses a buffer at a time, then the same in-order queue again, and no other. A call that
-// enqueued nothing leaves it to all.
+// One call at a time uses a buffer. Then only the same in-order queue can use the buffer again. If
+// a call enqueued nothing, any queue can use its buffer.
 START_TEST(to_its_queue_again) {
     pool_slot *a = scratch(&in_order, 5000), *b = scratch(&in_order, 5000);
     ck_assert_ptr_ne(a, b);
@@ -70,9 +70,8 @@ START_TEST(after_its_event) {
 }
 END_TEST
 
-// Calls with equal words share a table, unless another call uses it. Old words are replaced if
-// there are many, except while the host's copy is being read, and except for what one stale table
-// would have held.
+// Calls with equal words share a table, unless another call is using it. If there are many tables,
+// new words replace old ones. Tables that the host is still copying from are not replaced.
 START_TEST(tables_by_their_words) {
     char words[32] = "0";
     pool_slot *all[POOL_KEPT_TABLES], *a = table(&in_order, words);
@@ -91,7 +90,7 @@ START_TEST(tables_by_their_words) {
     pool_slot *b = table(&in_order, "9");
     ck_assert(b == a && b->stale);
     ck_assert_str_eq(b->words, "9");
-    cla_pool_return(&in_order, b, true, NULL); // nobody wrote it
+    cla_pool_return(&in_order, b, true, NULL); // no command wrote the buffer
     ck_assert_ptr_eq(table(&in_order, "9"), all[1]);
     all[2]->written = harness_gate();
     b = table(&in_order, "8");

@@ -36,8 +36,8 @@ static void set_buffer(cl_mem *place, cl_mem buffer) {
     *place = buffer;
 }
 
-// Each output on each other tensor: on a shared element, the first or the last, and right behind
-// it.
+// Place each output on each other tensor: so that both share their first or last element, and so
+// that the output begins directly behind the tensor.
 static void try_pair(struct operands *o, int output, int other) {
     clattn_tensor *a = o->operand[output].view, *b = o->operand[other].view;
     const int64_t size = (int64_t)clattn_type_size(a->type), own = operands_end(a), end = operands_end(b);
@@ -267,7 +267,7 @@ START_TEST(absent_views) {
 }
 END_TEST
 
-// So are views of unsupported features, or of other types.
+// Views of unsupported features, or of other types, are also ignored if they have no buffer.
 START_TEST(absent_places) {
     struct operands o;
     const clattn_tensor none = {.rank = 4, .shape = {2, 2, 5, 8}, .type = CLATTN_TYPE_F16};

@@ -76,7 +76,7 @@ START_TEST(by_a_path_of_nothing) {
 }
 END_TEST
 
-// The caller's own functions: the loader's, counted.
+// The caller's own functions. They count requests, and call the loader's functions.
 static struct own {
     int asked, platforms;
     const char *without;
@@ -103,7 +103,7 @@ static clattn_function find(void *user, const char *name) {
 }
 
 START_TEST(by_own_functions) {
-    own.without = "clEnqueueFillBuffer"; // which OpenCL 1.1 lacks
+    own.without = "clEnqueueFillBuffer"; // a function that OpenCL 1.1 lacks
     ck_assert_int_eq(load((clattn_opencl_params){.find = find, .user = &own}), CLATTN_UNSUPPORTED);
     assert_line("has no clEnqueueFillBuffer");
     own.without = NULL;

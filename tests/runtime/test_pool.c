@@ -129,7 +129,8 @@ static clattn_status attend(clattn_context *c, const struct inputs *in, cl_comma
         .kernel = CLATTN_KERNEL_DECODE,
         .splits = 3};
     const clattn_status status = clattn_attention_enqueue(c, queue, &p, 0, NULL, done);
-    for (int b = 0; b < BATCH; b++) lengths[b] = -1; // the caller owns them again
+    // the call has returned, so the caller may change the lengths
+    for (int b = 0; b < BATCH; b++) lengths[b] = -1;
     return status;
 }
 
@@ -206,7 +207,8 @@ START_TEST(tables_are_written_anew) {
 }
 END_TEST
 
-// Calls that wait for a gate while others run on another queue, more than the pool keeps.
+// Calls wait for a gate while calls run on another queue. There are more calls than the pool keeps
+// buffers.
 START_TEST(nothing_is_lent_too_early) {
     struct inputs in;
     struct run runs[3];

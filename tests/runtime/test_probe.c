@@ -23,7 +23,7 @@ static clattn_context *open_context(const char *cache_dir) {
     return harness_open((clattn_context_params){.cache_dir = cache_dir});
 }
 
-// A proven engine has a rate, another one has none. Only requested probes run.
+// A proven engine has a rate, and other engines have none. Only requested probes run.
 START_TEST(proven_means_a_rate) {
     clattn_context *c = open_context(NULL);
     ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
@@ -88,7 +88,8 @@ static void check_emulated(const clattn_context *c, probe emulated) {
     ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
 }
 
-// A context that did not request the engine has none. A CPU with tiles may lack those of bytes.
+// A context that did not request the AMX engine has none. A CPU with tiles may lack the products of
+// bytes.
 START_TEST(tiles) {
     clattn_context *c = open_context(NULL);
     probe floats = cla_probes[PROBE_AMX], bytes = cla_probes[PROBE_AMX_I8];
@@ -198,8 +199,8 @@ static const char *fragments_options(const clattn_capabilities *device) {
     (void)device;
     return "-cl-std=CL1.2 -cl-opt-disable"; // compiles in a third of the time
 }
-// The last number of each of the three results, in turn. wgmma has one result: three of its
-// numbers.
+// Change one number of the expected result: `one_off` selects the last number of one of the three
+// parts. For wgmma, which has one part, it selects one of three numbers.
 static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
     const int all = PROBE_FRAGMENTS_SIDE * emulated_engine->rows;
     const int last[] = {all - 1, 2 * all - 1, 2 * all + emulated_engine->rows - 1};
@@ -207,7 +208,7 @@ static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
     out[IS_WGMMA(emulated_engine) ? 500 * one_off : last[one_off]] ^= 1u;
 }
 
-// The same for matrix fragments, whose layouts the emulation has, in both types.
+// Check the probes of matrix fragments in both types. The emulation has the layouts of the engines.
 START_TEST(fragments) {
     const struct fragments_engine *e = emulated_engine = &fragments_engines[_i];
     clattn_context *c = open_context(NULL);
@@ -404,7 +405,7 @@ static void subgroups_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
 
 static knobs knobs_refused(const clattn_capabilities *device) {
     (void)device;
-    return (knobs){.lanes = 5}; // no kernel compiles with it
+    return (knobs){.lanes = 5}; // no kernel compiles with this number
 }
 static double no_flops(const knobs *k) {
     return 0.0 * k->lanes;
@@ -457,7 +458,7 @@ START_TEST(subgroups_of_each_size) {
     if (ways & CLATTN_SUBGROUPS_SIZE_INTEL)
         ck_assert_msg(right == (device->subgroup_sizes & 120u), "spelling %#x: %#x of %#x are right", ways,
                       right, device->subgroup_sizes);
-    else if (sized && ways) // the compiler may choose one of them
+    else if (sized && ways) // the compiler may have chosen one of the sizes
         ck_assert_msg(right && !(right & (right - 1)), "spelling %#x: %#x are right", ways, right);
     else if (!ways)
         ck_assert_uint_eq(right, 0);

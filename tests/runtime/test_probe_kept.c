@@ -87,7 +87,7 @@ static void change(clattn_context *c, int part) {
     char *const texts[] = {of->name, of->vendor, of->driver, of->version, of->platform, c->cpu_model};
     if (part < WIDTH)
         texts[part][0] ^= 1;
-    else // FMA's knobs depend on it, those of the widths do not
+    else // the knobs of FMA's probe depend on the width; those of the widths' probes do not
         of->float_vector_width = of->float_vector_width >= 16 ? 8 : 16;
 }
 
@@ -237,7 +237,7 @@ START_TEST(marks_of_ended_processes) {
     ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false));
     ck_assert(begins(NULL, key, false));
     cla_cache_close(c);
-    snprintf(command, sizeof command, "rmdir %s", folder); // nothing is left in it
+    snprintf(command, sizeof command, "rmdir %s", folder); // succeeds only if the folder is empty
     ck_assert_int_eq(system(command), 0);
 }
 END_TEST

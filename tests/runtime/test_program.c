@@ -275,7 +275,7 @@ END_TEST
 START_TEST(large_by_its_size) {
     const uint64_t bytes = ((uint64_t)1 << 32) + 4096;
     cl_int code;
-    if (bytes > SIZE_MAX) return; // 32 bits have no such buffer
+    if (bytes > SIZE_MAX) return; // on a 32-bit host no buffer has this size
     clattn_context *c = open_context(NULL);
     cl_mem buffer = clCreateBuffer(clattn_context_opencl(c), CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
     for (int n = 0; buffer && n < 2; n++) {

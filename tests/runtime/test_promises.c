@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { TRIALS = 800 };
-static int run_one_of = 16; // of the good calls; the argument "all" runs twice as many
+// one in this many good calls runs; the argument "all" doubles the number
+static int run_one_of = 16;
 
 struct trial {
     clattn_attention_params whole, bare;
@@ -138,7 +139,7 @@ static clattn_status enqueue_of(const void *p, cl_event *event) {
 }
 static const struct promise_kind attention = {plan_of, workspace_of, prepare_of, enqueue_of};
 
-// One of the families is chosen, and it is the plan's.
+// Exactly one family is chosen, and the plan names the same family.
 static void check_families(const struct trial *t, const char *name) {
     clattn_family families[32];
     clattn_plan plan;
@@ -190,13 +191,13 @@ START_TEST(attention_calls) {
 }
 END_TEST
 
-// The gradients of such calls, with out and lse as inputs and any of the results.
+// The gradients of a trial's call: out and lse are inputs, and any of the results are requested.
 struct gradient_trial {
     struct trial t;
     clattn_attention_backward_params whole, bare;
 };
 
-// Sometimes with an option that has no gradient, unless another refusal is expected.
+// Add, in some calls, an option that has no gradient, unless another refusal is expected.
 static void make_gradients(struct random *r, struct gradient_trial *g, bool spoilt) {
     clattn_attention_params *p = &g->t.whole;
     clattn_attention_backward_params *b = &g->whole;
@@ -280,7 +281,7 @@ static clattn_attention_params small_call(void) {
     return p;
 }
 
-// At most the given number is written. The count is the number of all.
+// The call writes at most `capacity` families, and returns the number of all families.
 START_TEST(families_in_little_room) {
     const clattn_attention_params p = small_call();
     clattn_family all[32], few[32];

@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { LAYERS = 250, LINEARS = 200 };
-static int run_one_of = 12; // of the good calls; the argument "all" runs twice as many
+// one in this many good calls runs; the argument "all" doubles the number
+static int run_one_of = 12;
 
 struct layer_trial {
     clattn_layer_params whole, bare;

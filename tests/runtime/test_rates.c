@@ -57,7 +57,7 @@ START_TEST(disturbed_rates) {
 }
 END_TEST
 
-// Two measurements: the first, repeated, and twice the best of the others beside them.
+// Two measurements of a rate, and the best rate of the other probes beside each of them.
 START_TEST(second_looks) {
     static const struct {
         const char *word;

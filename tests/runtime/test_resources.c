@@ -73,7 +73,7 @@ END_TEST
 
 // An allocator that counts, and fails on request.
 static struct allocator {
-    int made, released, failing; // this allocation fails; 0: none
+    int made, released, failing; // number of the allocation that fails; 0: none
     cl_int code;                 // the code of the failure
     size_t bytes;
 } heap;
@@ -108,7 +108,7 @@ START_TEST(an_allocator) {
     ck_assert_uint_ge(heap.bytes, SCORES);
     clattn_context_destroy(c);
     ck_assert_int_eq(heap.released, heap.made);
-    // Each of its buffers fails once: that call fails, the next one works.
+    // Each allocation fails once: the call fails, and the next call works.
     for (int failing = 1; failing <= made; failing++) {
         heap = (struct allocator){.failing = failing, .code = CL_MEM_OBJECT_ALLOCATION_FAILURE};
         c = open_with(memory, (clattn_cache){0});
@@ -138,7 +138,7 @@ START_TEST(an_allocator_s_numbers) {
         heap = (struct allocator){.code = cases[n].code};
         clattn_context *c = open_with(memory, (clattn_cache){0});
         ck_assert_int_eq(attend_by(c, CLATTN_KERNEL_FLASH, true),
-                         CLATTN_OK); // only after a success is a device regarded as lost
+                         CLATTN_OK); // a failure means a lost device only after a successful call
         heap.failing = heap.made + 1;
         ck_assert_int_eq(attend(c, false), cases[n].status);
         ck_assert_int_eq(heap.failing, 0);
@@ -255,7 +255,8 @@ START_TEST(a_cleaned_folder) {
     ck_assert_int_eq(clattn_cache_clean("/nonexistent/folder/x", 0, NULL), CLATTN_INVALID_ARGUMENT);
     clattn_context_params with = {.context = harness()->opencl, .cache_dir = dir};
     clattn_context_stats stats;
-    // compiled, loaded from the folder, from the unchanged folder, then after emptying it
+    // 0: kernels are compiled; 1: loaded from the folder; 2: loaded again; 3: compiled, as the
+    // folder was emptied
     for (int n = 0; n < 4; n++) {
         clattn_context *c = harness_open(with);
         ck_assert_int_eq(attend(c, true), CLATTN_OK);

@@ -20,7 +20,7 @@ static struct {
     cl_int build, launch, buffer; // results of these functions; 0: the driver's
     bool watching;
     int by_clattn, by_others;  // variables that were read
-    int unknown_to_the_header; // by CLBlast, except CLBLAST_BUILD_OPTIONS
+    int unknown_to_the_header; // variables that CLBlast reads, and that its header does not name
     int build_options;
     char name[128];
 } seen;
@@ -137,9 +137,10 @@ static bool cancel(void *user, double done) {
     (void)user, (void)done;
     return false;
 }
-static const clattn_progress cancelling = {.fn = cancel}, *progress; // of the next calls
+// progress of the next calls; NULL: none
+static const clattn_progress cancelling = {.fn = cancel}, *progress;
 
-// One case: all functions of its operation. Returns the status of the enqueue.
+// Run one case with all functions of its operation. Returns the status of the enqueue.
 static clattn_status call(clattn_context *c, const char *name) {
     struct test_case test;
     struct case_arrays a;
@@ -242,7 +243,8 @@ START_TEST(what_is_written_is_caught) {
 }
 END_TEST
 
-// Its one variable, when it compiles; its lines, when one of its calls fails.
+// CLBlast reads one environment variable when it compiles, and prints lines when one of its calls
+// fails.
 START_TEST(what_clblast_does) {
     if (!harness_has_clblast()) return;
     clattn_context *c = open_context(NULL, NULL);

@@ -72,8 +72,9 @@ static const struct {
     const char *first, *then;
 } wants[] = {
     {NULL, true, 64, 0, 1, "8 x 4", "8 x 4"},
-    {NULL, true, 64, 1, 2, "8 x 4", "4 x 4"},                          // spilled: a smaller tile
-    {NULL, true, 64, 99, 2, "8 x 4", "8 x 4"},                         // spilled, but few sums
+    {NULL, true, 64, 1, 2, "8 x 4", "4 x 4"}, // spilled: a smaller tile
+    // spilled, but the tile has few sums
+    {NULL, true, 64, 99, 2, "8 x 4", "8 x 4"},
     {NULL, true, 256, 99, 1, "4 x 4", "4 x 4"},                        // no smaller tile
     {"flash_tiles :", false, 64, 99, 1, "8 x 4", "8 x 4"},             // a CPU
     {"flash_tiles : MICRO_ROWS=8", true, 64, 99, 1, "8 x 4", "8 x 4"}, // the caller's request
@@ -96,7 +97,7 @@ START_TEST(a_smaller_tile) {
 }
 END_TEST
 
-// A limit found with wide heads applies only to them: other kernels have fewer sums.
+// A limit found with wide heads applies only to wide heads: narrow heads have fewer sums.
 START_TEST(only_as_many_sums) {
     driver.is_gpu = true, driver.spilling = 1, driver.compiled = 0;
     clattn_context *c = harness_open((clattn_context_params){.context = harness()->opencl});

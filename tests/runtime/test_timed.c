@@ -14,7 +14,7 @@
 static clattn_context *context;
 static cl_command_queue profiled;
 
-// Sliced into pieces of this many operations before the kernel's speed is known.
+// Open the context. Launches are cut by the start rate until the kernel's rate is known.
 static void setup(void) {
     cl_int code;
     context =
@@ -48,7 +48,7 @@ static double best_rate(void) {
     return best;
 }
 
-// Launches of a few groups each count as large.
+// Make launches of a few groups count as large.
 static void cut_small(void) {
     context->pace->seconds = 1e5 / cla_pace_start_rate(&context->capabilities);
 }
@@ -63,7 +63,7 @@ static bool keeps_times(cl_event event) {
     return end > start + 1;
 }
 
-// On queues of each kind. Then a rate is known.
+// Launches on queues of each kind are timed. Then a rate is known.
 START_TEST(launches_are_timed) {
     for (int n = 0; n < 3; n++) {
         struct case_arrays arrays;
@@ -84,7 +84,7 @@ START_TEST(launches_are_timed) {
         for (program *x = context->programs; x; x = x->next) x->rate.flops = 0.0;
         ck_assert_ptr_nonnull(context->pace->timed.event);
         ck_assert(n < 2 || !context->pace->timed.start_ns);
-        // as if its caller had waited
+        // set the start time as if the caller had waited for the launch
         if (n < 2) context->pace->timed.start_ns = cla_os_time_ns() - 1000;
         if (n < 2 || keeps_times(context->pace->timed.event)) {
             if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
@@ -150,8 +150,8 @@ START_TEST(short_ones_are_left_alone) {
 }
 END_TEST
 
-// Every OpenCL call of the library fails once while a launch is timed. The call fails or is right,
-// and so is the next one.
+// Every OpenCL call of the library fails once while a launch is timed. The call then fails or
+// returns the right result. The next call works.
 START_TEST(failures) {
     struct case_arrays arrays;
     char why[512] = "";

@@ -52,7 +52,7 @@ complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax
 complain "includes mpi.h outside of its module, its tests and the program's door to it" \
     "$(grep -lE '#include *<mpi.h>' -r src | tr '\n' ' ')"
 # src/verification only includes the public header and the tables. src/cli, tests and bench use
-# src/verification, and none of them uses another.
+# src/verification, but do not use one another.
 own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
 complain "includes more than mpi/, tables/ and args.h" "$(own_only src/bindings/mpi '"(mpi/|tables/|args/args[.]h")')"
 complain "includes more than onnxruntime/" "$(own_only src/bindings/onnxruntime '"onnxruntime/')"

@@ -34,8 +34,8 @@ counted 0 'No suitable tests defined.' '0 passed, 1 failed, 0 skipped'
 counted 0 '100%: Checks: 0, Failures: 0, Errors: 0' '0 passed, 1 failed, 0 skipped'
 counted 0 '(exit status 77 or signal 0)' '0 passed, 1 failed, 1 skipped'
 counted 0 '' '0 passed, 1 failed, 0 skipped'
-# A failed check is printed once, and the last lines of a program that crashed. Passed checks and
-# the environment are not printed.
+# A failed check is printed once. For a program that crashed, its last lines are printed. Passed
+# checks and the environment are not printed.
 cat >"$work/log" <<'END'
 Inherited environment: SECRET_TIMEOUT=7
 =================================== 1/3 ===================================

@@ -52,7 +52,7 @@ DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)") # data folders may have any
 # File names in comments that do not exist here: files of other projects, and files that a script
 # creates.
 ELSEWHERE = {"asm/prctl.h", "onnxruntime_c_api.h", "onnxruntime_c_api.cc",
-             "onnxruntime_ep_c_api.h", "kernel_list.h", "base/knobs.clh", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
+             "onnxruntime_ep_c_api.h", "kernel_list.h", "base/knobs.clh", "tests/test_flash_attn.py", "numpy.py", "clattn.py", "_abi.py", "clattn/_abi.py",
              "onnx/backend/test/runner/__init__.py"}
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)

@@ -168,7 +168,8 @@ static void run_topk(const selecting *t) {
 
 START_TEST(fills) {
     run_topk(&(selecting){.heads = 2, .rows = 3, .entries = 201, .k = 1 + 16 * (_i % 2), .fill = _i});
-    run_topk(&(selecting){.heads = 1, .rows = 1, .entries = 20000, .k = 300, .fill = _i}); // segments
+    // in segments
+    run_topk(&(selecting){.heads = 1, .rows = 1, .entries = 20000, .k = 300, .fill = _i});
 }
 END_TEST
 

@@ -514,7 +514,7 @@ static void open_layer_forward(struct strided_call *c) {
     ADD(clattn_layer_params, f->, wo, READ, F32, 2, m, s.h * s.dv);
     ADD(clattn_layer_params, f->, out, WRITTEN, F32, 3, s.b, s.n, m);
     ADD(clattn_layer_backward_params, c->layer_backward., kept, BOTH, F32, 1,
-        1 << 13); // the rest of it is left alone
+        1 << 13); // larger than needed; the call does not touch the rest
     f->heads = (int32_t)s.h, f->projection = CLATTN_PROJECTION_NATIVE;
     c->enqueue = lay_keeping;
 }

@@ -16,8 +16,8 @@ typedef struct array {
     double *values;
 } array;
 
-// Numbers of I32 are in [0, most), others in [-most, most). `written`: the call also writes the
-// tensor.
+// Create a tensor of random numbers: I32 in [0, most), other types in [-most, most). `written`: the
+// call also writes the tensor.
 static inline array array_given(struct random *random, const struct guarded_shape *shape, double most,
                                 bool written) {
     const int64_t count = guarded_shape_count(shape) * clattn_type_numbers(shape->type);

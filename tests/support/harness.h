@@ -53,16 +53,17 @@ void harness_start(void);
 // (src/lib/device/driver_quirks.c).
 bool harness_compiles_right(const clattn_context *context, const char *rows);
 void harness_stop(void);
-// Another context on the harness' device, with `params` for the rest. Fails the Check test without
-// one.
+// Open another context on the harness' device. `params` has all other options. Fails the Check test
+// if that is impossible.
 clattn_context *harness_open(clattn_context_params params);
-// The same. Its first call on an unknown driver compiles the kernels with the least text.
+// As harness_open. If the driver is unknown, the context's first call compiles the kernels with the
+// least text.
 clattn_context *harness_open_first(clattn_context_params params);
 // The part of harness_start that follows a context which the suite created itself.
 void harness_adopt(clattn_context *context);
 
-// CLATTN_TEST_TYPE, or float32. Then whether CLATTN_TEST_TAKEN counts kernels; and count the kernel
-// of one case.
+// The type that CLATTN_TEST_TYPE names, or float32. harness_counts_kernels: true if
+// CLATTN_TEST_TAKEN is set. harness_count_kernel: count the kernel of one case.
 clattn_type harness_type(void);
 bool harness_counts_kernels(void);
 void harness_count_kernel(const char *name);

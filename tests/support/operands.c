@@ -86,7 +86,7 @@ static void make_layer(struct operands *o, clattn_kernel kernel) {
     p->wo = dense(CLATTN_TYPE_F32, 2, WIDTH, H * D, 0, 0);
     p->bo = dense(CLATTN_TYPE_F32, 1, WIDTH, 0, 0, 0);
     add(o, "x", &p->x, OPERAND_READ, false);
-    // y is optional, but without it the keys are other ones
+    // y is optional, but without y the keys differ
     add(o, "y", &p->y, OPERAND_READ, false);
     add(o, "out", &p->out, OPERAND_WRITE, false);
     add(o, "wo", &p->wo, OPERAND_READ, false);

@@ -11,7 +11,7 @@ enum operation { OPERATION_ATTENTION, OPERATION_LAYER, OPERATION_LINEAR, OPERATI
 #define OPERAND_READ 1
 #define OPERAND_WRITE 2
 #define OPERANDS_MOST 16
-#define OPERAND_BYTES ((size_t)64 << 10) // of every buffer
+#define OPERAND_BYTES ((size_t)64 << 10) // size of every buffer
 
 struct operand {
     const char *name;

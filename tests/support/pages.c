@@ -13,7 +13,7 @@ enum { MOST = 64 };
 static struct {
     void *memory;
     unsigned char *from;
-    size_t bytes; // with both pages
+    size_t bytes; // mapped bytes, including both protected pages
 } maps[MOST];
 static int next_side;
 static const char *(*watched)(void);

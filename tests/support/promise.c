@@ -71,7 +71,7 @@ static void enqueue_done(const struct promise_kind *kind, const struct promise *
     clReleaseEvent(event);
 }
 
-// With a workspace of the caller: one byte too small, then as large as the plan says.
+// Enqueue with the caller's workspace: one byte too small, then of the planned size.
 static void enqueue_in_workspace(const struct promise_kind *kind, const struct promise *p, size_t bytes) {
     char said[512] = "";
     if (!p->does_nothing && bytes > 1) {

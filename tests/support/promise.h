@@ -16,7 +16,7 @@ struct promise_kind {
     clattn_status (*enqueue)(const void *params, cl_event *event);
 };
 
-// One call of such a kind.
+// One call of the kind.
 struct promise {
     char name[64];     // for messages
     const void *bare;  // its parameters without buffers

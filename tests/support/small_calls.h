@@ -27,7 +27,7 @@ enum {
     SMALL_BACKWARD,
     SMALL_LINEAR_BACKWARD,
     SMALL_LAYER_BACKWARD,
-    SMALL_LAYER_FORWARD, // which stores what gradients need
+    SMALL_LAYER_FORWARD, // the forward call that keeps results for gradients
     SMALL_CALLS
 };
 extern const char *const small_names[SMALL_CALLS];
@@ -59,7 +59,8 @@ void small_open(struct small_call *call, int which, struct place *place);
 void small_close(struct small_call *call);
 clattn_status small_enqueue(const struct small_call *call, clattn_context *context, cl_command_queue queue,
                             cl_uint wait_count, const cl_event *wait_list, cl_event *event);
-// Change the call into one that does nothing; into one that is refused for a rank.
+// small_empty: change the call so that it does nothing. small_spoil: change it so that it is
+// refused for a wrong rank.
 void small_empty(struct small_call *call);
 void small_spoil(struct small_call *call);
 

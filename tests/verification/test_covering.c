@@ -83,8 +83,8 @@ START_TEST(little_is_kept_apart) {
 }
 END_TEST
 
-// The options whose pairs tests/cases/masks.txt has with every kernel are values here, too, with
-// all others.
+// tests/cases/masks.txt runs pairs of these options with every kernel. The covering array must
+// contain the options as values, combined with all other options.
 START_TEST(options_of_masks_are_values) {
     static const char *const tokens[] = {"causal",     "causal-topleft", "causal-offsets", "window5:3",
                                          "kvlen",      "qlen",           "maskbhqk",       "biasqk",
@@ -134,7 +134,7 @@ enum {
     SINKS,
     NEW_IN_PAGES,
     NEW_BEHIND_PAST,
-    RAGGED, // and with it
+    RAGGED, // the following options occur together with RAGGED
     PACKED_PAST,
     PACKED_POSITIONS,
     LENGTHS_ON_DEVICE,

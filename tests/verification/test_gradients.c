@@ -62,7 +62,7 @@ static bool is_hidden(const struct reference *r, int64_t row) {
     return lengths != NULL && row % r->n_q >= lengths[row / r->n_q / r->heads];
 }
 
-// Steps of numbers are whole steps of float32, too.
+// Round numbers to multiples of 1/1024, so that a numerical step is exact in float32.
 static void coarsen(float *x, int64_t count) {
     for (int64_t n = 0; x != NULL && n < count; n++) x[n] = roundf(x[n] * 1024) / 1024;
 }

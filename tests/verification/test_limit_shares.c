@@ -115,7 +115,8 @@ START_TEST(kernels) {
 }
 END_TEST
 
-// Rates of one work-item: two cores together reach three quarters of the sum.
+// The peaks of engines from rates of one work-item. Here two cores together reach three quarters of
+// the sum of their rates.
 START_TEST(peaks_of_probes) {
     static const clattn_engine probes[] = {
         {.name = "multiply-add in vectors", .works = true, .gflops = 100.0f},
@@ -141,7 +142,7 @@ START_TEST(reading_beside_a_case) {
     ck_assert(!limits_may_read(&server, &prefill));
     ck_assert(!limits_may_read(&server, &tiles)); // 250 operations a byte, above 200
     const struct limits unknown = {.fma_gflops = 300.0, .read_gbytes_per_s = 20.0};
-    ck_assert(limits_may_read(&unknown, &tiles)); // its peak is not known yet
+    ck_assert(limits_may_read(&unknown, &tiles)); // the engine's peak is not known yet
 }
 END_TEST
 

@@ -48,7 +48,7 @@ START_TEST(standing_names) {
 }
 END_TEST
 
-// One of each token, in order. The name of a random subset is the only name of that case.
+// One token of each kind, in the order of names. A random subset of them has only one name.
 #define ALWAYS 32
 static const struct {
     const char *token;

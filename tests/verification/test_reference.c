@@ -72,7 +72,7 @@ static struct test_case turned_case(struct random *r, clattn_type type) {
     t.seed = 1 + (uint64_t)random_uniform(r, 0, 1e9);
     return t;
 }
-// Weights of `computed` beside exact results.
+// Compare the stored weights of `computed` with exact results of `right`.
 static bool agrees_as_stored(const struct case_data *right, const struct case_data *computed,
                              clattn_type type, char why[512]) {
     const struct test_case *t = &right->test;

@@ -109,7 +109,8 @@ static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_par
 enum { BUFFER_OUT = SRC_SINKS + 1, BUFFER_SLOPES, BUFFER_BLOCKS, BUFFERS };
 typedef struct node_call {
     clattn_attention_params params;
-    clattn_tensor *views[BUFFERS]; // in `params`; NULL: the node has no such tensor
+    // views of tensors in `params`; NULL: the node has no such tensor
+    clattn_tensor *views[BUFFERS];
     const struct ggml_tensor *tensors[BUFFERS];
     void *made[BUFFERS]; // data without a tensor: ALiBi's slopes, and the block mask
     cl_mem memory[BUFFERS];

@@ -15,8 +15,8 @@
 
 enum { LINK_BYTES = 1 << 20, TIMES = 3, ROWS = 512, FEW_ROWS = 8, HEADS = 4, WIDTH = 64 };
 
-// Shortest time of some rounds: receive a message from the previous rank while sending one, and
-// copy it to the device.
+// Measure some rounds, and return the shortest time of a round. A round sends a message to the next
+// rank while receiving the previous rank's, and copies it to the device.
 static double link_round(clattn_mpi *w, char *host, cl_mem device, int bytes, clattn_status *status) {
     const int next = (w->rank + 1) % w->ranks, before = (w->rank + w->ranks - 1) % w->ranks;
     double least = 1e9;

@@ -10,7 +10,7 @@ typedef struct decode {
     partial result;
     // One call has all keys of this rank. `lengths` limits the keys to the ones that are seen.
     bool single;
-    span keys;        // of that call
+    span keys;        // keys of that call, if `single`
     int32_t *lengths; // [B]; NULL: all keys
 } decode;
 

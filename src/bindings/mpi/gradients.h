@@ -38,15 +38,15 @@ typedef struct gradients {
     int calls;              // calls made so far: an index of the mods' rows of numbers (mods.c)
     size_t most;            // bytes of the largest local call's results
     cl_mem device;          // results of the running call
-    float *host;            // the same, read back
+    float *host;            // the same results, read back
     float *sums[GRADIENTS]; // for this rank's rows and keys; from OF_HEADS on for this rank's rows
     cl_mem floats;          // sums being converted for the caller's tensors
-    cl_event event;         // of the newest command
+    cl_event event;         // event of the newest command
     size_t bytes, host_bytes;
 } gradients;
 
 clattn_status cla_mpi_gradients_open(gradients *g, job *j, const span_list *q, int most);
-// Same meaning as cla_mpi_partial_expect, ready, sees and end.
+// The meaning of these functions is that of cla_mpi_partial_expect, ready, sees and end.
 clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys,
                                        const clattn_tensor views[PIECE_PARTS]);
 clattn_status cla_mpi_gradients_ready(gradients *g);

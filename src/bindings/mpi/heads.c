@@ -10,7 +10,7 @@
 // [B, heads / P, N, width], on device and host.
 enum {
     EXCHANGE_Q,
-    EXCHANGE_K, // from here on in the order of PIECE_K
+    EXCHANGE_K, // from here on the order is that of PIECE_K
     EXCHANGE_V,
     EXCHANGE_K_SCALE,
     EXCHANGE_V_SCALE,

@@ -46,7 +46,7 @@ typedef struct job {
 // Check this rank's call, compare it with the other ranks', and learn their rows. All ranks return
 // the same status.
 clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j);
-// The same for gradients.
+// As cla_mpi_job_open, for gradients.
 clattn_status cla_mpi_job_open_backward(clattn_mpi *w, const clattn_mpi_attention_backward_params *b, job *j);
 void cla_mpi_job_close(job *j);
 // Check one rank's arguments (check.c).

@@ -7,7 +7,8 @@ typedef struct layer_rows {
     const clattn_mpi_layer_params *p;
     int64_t batch, rows, heads, kv_heads, head_dim, head_dim_v;
     clattn_tensor q, k, v, attended; // views [B, H, n, D] of memory [B, n, H, D]
-    clattn_tensor unused;            // values of the call that makes queries: one number a head
+    // values of the call that computes queries, which has no use for values: one number a head
+    clattn_tensor unused;
     cl_mem memory[5];
 } layer_rows;
 

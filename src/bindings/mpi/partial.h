@@ -18,7 +18,7 @@ typedef struct partial {
     int32_t *arrays;
     bool sinkless;  // another rank's call includes the sinks
     int calls;      // calls made so far: an index of the mods' rows of numbers (mods.c)
-    cl_event event; // of the newest command
+    cl_event event; // event of the newest command
     size_t bytes;
 } partial;
 

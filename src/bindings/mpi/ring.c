@@ -27,8 +27,8 @@ typedef struct ring {
     // Gradients: the shares of this step and of the previous one, and another rank's share for this
     // rank's keys.
     float *share[2], *came;
-    size_t share_bytes;             // of the largest share
-    MPI_Request messages[MESSAGES]; // of this step
+    size_t share_bytes;             // bytes of the largest share
+    MPI_Request messages[MESSAGES]; // pending messages of this step
     // Round and step of the current piece, and the number of pieces before it.
     int c, step, at;
     clattn_status status; // the first failure on this rank
@@ -50,7 +50,7 @@ static ring_load sent_at(const ring *g, int c, int step) {
     return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step + 1);
 }
 
-// Round and step of the next piece, and of the previous one.
+// The round and the step of the next piece, and of the previous piece.
 static int next_c(const ring *g) {
     return g->step + 1 < g->j->w->ranks ? g->c : g->c + 1;
 }
@@ -89,7 +89,7 @@ static bool sees(const ring *g, const span *keys) {
 // The share that the rank `step` behind the owner has for the owner's c-th piece. `at`: where each
 // lane that the rank sees begins, in floats.
 typedef struct ring_share {
-    const span *lanes[RING_LANES]; // NULL: not seen
+    const span *lanes[RING_LANES]; // NULL: the rank does not see the lane
     size_t at[RING_LANES], count;
 } ring_share;
 

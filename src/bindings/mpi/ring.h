@@ -9,8 +9,8 @@ enum { RING_LANES = 2 }; // most spans of keys in a piece
 // the ring before the next ones.
 typedef struct ring_pieces {
     int most;     // most pieces of a rank
-    int64_t rows; // of the largest piece
-    size_t bytes; // of the largest piece
+    int64_t rows; // rows of the largest piece
+    size_t bytes; // bytes of the largest piece
     span *spans;  // [ranks][most][RING_LANES]; missing spans have no rows
     int *hops;    // [ranks][most][RING_LANES]: how many ranks the span is passed on
     int *unsent;  // [ranks]: transfers that each rank saves, because no later rank needs the span
@@ -19,7 +19,7 @@ typedef struct ring_pieces {
 // The part of an owner's c-th piece that reaches the rank `step` behind it. Spans that are not
 // passed so far are left out.
 typedef struct ring_load {
-    const span *lanes[RING_LANES]; // NULL: left out
+    const span *lanes[RING_LANES]; // NULL: the lane is not passed this far
     size_t at[RING_LANES], bytes;
     int64_t rows;
 } ring_load;

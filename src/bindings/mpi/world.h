@@ -48,7 +48,7 @@ clattn_status cla_mpi_agree(clattn_mpi *w, clattn_status mine);
 // The first status of the exchanged ones that is not OK, with its text recorded.
 clattn_status cla_mpi_first_failed(clattn_mpi *w, const world_word *words, size_t stride);
 
-#define WORLD_CALL_BYTES 512 // bytes of one rank in `calls`
+#define WORLD_CALL_BYTES 512 // bytes of one rank's entry in `calls`
 // Create a device buffer; NULL for 0 bytes.
 clattn_status cla_mpi_buffer(clattn_mpi *w, size_t bytes, cl_mem *buffer);
 void cla_mpi_release(cl_mem *buffer);

@@ -112,7 +112,7 @@ typedef struct OrtApi {
     OrtStatus *(*ShapeInferContext_SetOutputTypeShape)(const OrtShapeInferContext *context, size_t index,
                                                        const OrtTensorTypeAndShapeInfo *info);
     OrtStatus *(*SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo *info, const char *names[], size_t count);
-    // The entries after the next one need version 24. Only the provider uses them.
+    // The entries after ReadOpAttr need version 24. Only the provider uses them.
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int type, void *value, size_t most, size_t *bytes);
     ort_unused *unused273[17];
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *value, const OrtTypeInfo **type);
@@ -162,7 +162,7 @@ ORT_SLOT(Node_GetInputs, 354);
 ORT_SLOT(Node_GetAttributeByName, 361);
 
 typedef struct OrtApiBase {
-    const OrtApi *(*GetApi)(uint32_t version); // NULL: this version is unknown to it
+    const OrtApi *(*GetApi)(uint32_t version); // NULL: ONNX Runtime does not know this version
     const char *(*GetVersionString)(void);
 } OrtApiBase;
 

@@ -9,9 +9,9 @@ enum { MOST_AXES = 8, MOST_HELD = 32 };
 
 // A tensor of the node, dense in host memory.
 struct array {
-    void *data;       // NULL: the node leaves it out
+    void *data;       // NULL: the node does not have this input or output
     int element;      // ORT_TYPE_...
-    clattn_type type; // of `element`; CLATTN_TYPE_COUNT: clattn has no such type
+    clattn_type type; // storage type for `element`; CLATTN_TYPE_COUNT: clattn has no such type
     int rank;
     int64_t shape[MOST_AXES];
     int64_t count;
@@ -77,7 +77,7 @@ bool call_heads(struct call *call, const struct array *array, int64_t heads, con
 // The numbers of an int32 or int64 array as int32. There must be `count` of them, and all must fit.
 // `name` is for errors.
 int32_t *call_integers(struct call *call, const struct array *array, int64_t count, const char *name);
-// The same for numbers of keys: [batch], each 0 to `most`.
+// As call_integers, for numbers of keys: [batch], each 0 to `most`.
 int32_t *call_lengths(struct call *call, const struct array *array, int64_t batch, int64_t most,
                       const char *name);
 // A view of position_ids [batch, count]. Each must be one of the `rows` rows of the tables of

@@ -46,8 +46,9 @@ static const char *refuses(const struct kernel *kernel) {
 
 // Lengths of the items of a call.
 struct items {
-    int64_t total;               // keys of the longest item
-    int32_t *rows, *keys, *past; // of each item: new rows; all keys; keys before the new ones
+    int64_t total; // keys of the longest item
+    // for each item: number of new rows, of all keys, and of keys before the new rows
+    int32_t *rows, *keys, *past;
 };
 
 static void read_items(struct call *call, int64_t batch, int64_t rows, struct items *items) {

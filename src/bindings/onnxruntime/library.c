@@ -148,7 +148,7 @@ static OrtStatus *open_library(const OrtApi *api, int asked, bool infers, struct
         return api->CreateStatus(ORT_FAIL, text);
     }
     OrtStatus *status = fill(library, api);
-    if (status) return status; // never freed: the domains may refer to it
+    if (status) return status; // the library is never freed, because the domains may refer to it
     library->next = atomic_load(&libraries);
     while (!atomic_compare_exchange_weak(&libraries, &library->next, library)) continue;
     *found = library;

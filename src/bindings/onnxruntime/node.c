@@ -64,8 +64,8 @@ static bool real(const struct node *node, const char *name, float *value) {
     return graph_attribute(node, name, ORT_ATTRIBUTE_FLOAT, value, sizeof *value, &bytes);
 }
 
-// Read a text. A text that does not fit is longer than all known ones, so any unknown text may
-// replace it.
+// Read a text of up to 15 bytes. All known texts fit. A longer text is unknown, so it is replaced
+// by some other unknown text.
 static void text(const struct node *node, const char *name, char value[16]) {
     size_t size = 16, bytes = 0;
     const bool read =

@@ -7,7 +7,7 @@ struct library;
 
 struct node {
     const OrtApi *api;
-    const OrtKernelInfo *info; // one of these three is set
+    const OrtKernelInfo *info; // one of `info`, `node` and `inferred` is set
     const OrtNode *node;
     const OrtShapeInferContext *inferred;
 };

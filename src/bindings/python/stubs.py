@@ -2,10 +2,15 @@
 """Write a stub file with the module's types, for editors and type checkers. Each call has all
 keywords of the header.
 
-    stubs.py MODULE.py OUT.pyi    imports the module, which needs numpy but not the library"""
-import importlib.util
+    stubs.py FOLDER OUT.pyi
+
+The script imports the package in FOLDER, which needs numpy but not the library."""
+import importlib
 import inspect
+import os
 import sys
+
+import numpy as np
 
 HEAD = '''import ctypes
 from collections.abc import Callable, Sequence
@@ -21,23 +26,26 @@ Tensor: TypeAlias = "ArrayLike | Buffer | type[np.generic]"
 '''
 CLASSES = ("Error", "Buffer", "Later", "Packed", "Recording", "Context", "Group")
 # Types of arguments and attributes that are no fields of the header, by name. Others are Any.
-NAMED = {"context": "Context | None", "contexts": "Context | Sequence[Context]", "device": "int | str", "max_bytes": "int | Sequence[int]",
-         "path": "str | bytes | PathLike[str] | None", "dir": "str | bytes | PathLike[str]", "shape": "int | Sequence[int]", "copy": "bool",
-         "axes": "Sequence[int] | None", "dtype": "DTypeLike | None", "array": "ArrayLike", "x": "Tensor", "q": "Tensor", "k": "Tensor",
-         "v": "Tensor", "kept": "Buffer | None", "kv_heads": "int", "status": "int", "message": "str", "out": "Tensor", "lse": "Tensor", "dout": "Tensor"}
+NAMED = {
+    "context": "Context | None", "contexts": "Context | Sequence[Context]", "device": "int | str", "max_bytes": "int | Sequence[int]",
+    "path": "str | bytes | PathLike[str] | None", "dir": "str | bytes | PathLike[str]", "shape": "int | Sequence[int]",
+    "copy": "bool", "axes": "Sequence[int] | None", "dtype": "DTypeLike | None", "array": "ArrayLike", "kept": "Buffer | None",
+    "kv_heads": "int", "status": "int", "message": "str",
+    **dict.fromkeys(("x", "q", "k", "v", "out", "lse", "dout"), "Tensor")}
 DICTIONARY = "dict[str, Any]"
-RESULTS = {"numpy": "np.ndarray[Any, Any]", "version": "str", "kernel_names": "list[str]", "devices": f"list[{DICTIONARY}]", "launches": "int",
-           "engines": f"list[{DICTIONARY}]", "families": f"list[{DICTIONARY}]", "plan": DICTIONARY, "workspace": "int", "features": DICTIONARY,
-           "stats": DICTIONARY, "capabilities": DICTIONARY, "layer_backward": DICTIONARY, "library": "ctypes.CDLL", "ndim": "int", "size": "int",
-           "record": "AbstractContextManager[Recording]", "linear_pack": "Packed", "shared": "bool", "shape": "tuple[int, ...]", "__len__": "int",
-           "strides": "tuple[int, ...]", "offset": "int", "__repr__": "str", "context": "Context", "fuse": "Recording", "later": "Later",
-           "onnxruntime_library": "str", **dict.fromkeys(("zeros", "over", "reshape", "transpose", "broadcast_to", "__getitem__"), "Buffer"),
-           **dict.fromkeys(("to_bf16", "from_bf16", "to_blocks", "from_blocks"), "np.ndarray[Any, Any]"),
-           **dict.fromkeys(("measure", "prepare", "save_kernels", "close", "append", "opencl_load", "cache_clean", "device_survey", "main", "wait", "write",
-                            "__init__", "__setitem__", "__exit__"), "None")}
+RESULTS = {"context": "Context", "fuse": "Recording", "library": "ctypes.CDLL", "linear_pack": "Packed",
+           "record": "AbstractContextManager[Recording]", "later": "Later", "kernel_names": "list[str]"}
+for _kind, _names in {
+        "np.ndarray[Any, Any]": "numpy to_bf16 from_bf16 to_blocks from_blocks", "str": "version __repr__ onnxruntime_library",
+        f"list[{DICTIONARY}]": "devices engines families", DICTIONARY: "plan features stats capabilities layer_backward",
+        "int": "launches workspace ndim size __len__ offset", "bool": "shared", "tuple[int, ...]": "shape strides",
+        "Buffer": "zeros over reshape transpose broadcast_to __getitem__",
+        "None": "measure prepare save_kernels close append opencl_load cache_clean device_survey main wait write __init__ __setitem__ "
+                "__exit__"}.items():
+    RESULTS.update(dict.fromkeys(_names.split(), _kind))
 SPECIAL = ("__init__", "__call__", "__exit__", "__len__", "__getitem__", "__setitem__")
-ATTRIBUTES = {"Error": {"status": "int", "name": "str", "text": "str"}, "Buffer": {"dtype": "str"}, "Group": {"report": DICTIONARY, "shares":
-              f"list[{DICTIONARY}]"}}
+ATTRIBUTES = {"Error": {"status": "int", "name": "str", "text": "str"}, "Buffer": {"dtype": "str"},
+              "Group": {"report": DICTIONARY, "shares": f"list[{DICTIONARY}]"}}
 
 
 class Stubs:
@@ -77,12 +85,13 @@ class Stubs:
         """Return the lines of a call, or of a function about a call, such as its plan."""
         module, call, _, asked = self.module, *name.rpartition("_")
         planned = call in module._ASKED and asked in module._ANSWERS
-        params = {"attention": module.clattn_group_attention_params, "attention_backward": module.clattn_group_attention_backward_params,
-                  "plan": module.clattn_group_attention_params, "backward_plan": module.clattn_group_attention_backward_params}.get(name) \
-            if owner == "Group" else module._PARAMS.get(call if planned else name) if owner in ("", "Context") else None
-        result = RESULTS.get(asked if planned else name, "Any") if owner != "Group" else "None" if name in ("close", "__init__", "__exit__") else "Any"
+        params = module._GROUP_PARAMS.get(name) if owner == "Group" else \
+            module._PARAMS.get(call if planned else name) if owner in ("", "Context") else None
+        result = RESULTS.get(asked if planned else name, "Any")
+        if owner == "Group" and name not in ("close", "__init__", "__exit__"):
+            result = "Any"
         # The function of the module has the same text.
-        text = "" if owner == "Context" and hasattr(module, name) else inspect.getdoc(function)
+        text = inspect.getdoc(function) if function.__doc__ and not (owner == "Context" and hasattr(module, name)) else ""
         lines = [f"{indent}@{word}" for word in decorators] + [f"{indent}def {name}({self.parameters(function, params)}) -> {result}:"]
         return lines + [f"{indent}    {text!r}" if text else f"{indent}    ..."]
 
@@ -90,7 +99,7 @@ class Stubs:
         owner = getattr(self.module, name)
         lines = [f"class {name}{'(Exception)' * issubclass(owner, Exception)}:", f"    {inspect.getdoc(owner)!r}"]
         lines += [f"    {field}: {kind}" for field, kind in ATTRIBUTES.get(name, {}).items()]
-        made = [base for base in reversed(owner.__mro__) if base.__module__ == self.module.__name__]
+        made = [base for base in reversed(owner.__mro__) if base.__module__.partition(".")[0] == self.module.__name__]
         for member in dict.fromkeys(member for base in made for member in vars(base)):
             value = inspect.getattr_static(owner, member)
             if member == "__enter__":
@@ -111,7 +120,7 @@ class Stubs:
                 lines.append(f"{name}: int")
             elif name in self.module.HEADER:
                 lines.append(f"class {name}(ctypes.Structure): ...")
-            elif isinstance(value, self.module.np.dtype):
+            elif isinstance(value, np.dtype):
                 lines.append(f"{name}: np.dtype[Any]")
             elif name in ("BLOCKS", "ENUMS"):
                 lines.append(f"{name}: dict[str, Any]")
@@ -124,12 +133,12 @@ class Stubs:
 
 
 def main():
-    spec = importlib.util.spec_from_file_location("clattn", sys.argv[1])
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    text = Stubs(module).text()
+    folder, name = os.path.split(os.path.abspath(sys.argv[1]))
+    sys.path.insert(0, folder)
+    text = Stubs(importlib.import_module(name)).text()
     compile(text, sys.argv[2], "exec")
-    open(sys.argv[2], "w", encoding="utf-8").write(text)
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ static clattn_tensor part_of(clattn_tensor t, int64_t item, int64_t items, int64
     return t;
 }
 
-// The same view of positions, which are [B or 1, N] or [3, B or 1, N].
+// View rows [row, row + count) of positions, which are [B or 1, N] or [3, B or 1, N].
 static clattn_tensor positions_of(clattn_tensor t, int64_t item, int64_t items, int64_t row, int64_t count) {
     const int rows = t.rank - 1, batch = t.rank - 2;
     t.offset += count ? row * t.stride[rows] : 0;
@@ -67,7 +67,7 @@ static int turn_queries(const turn *t, const attend_part *part) {
     return status;
 }
 
-// One launch for each batch item if the items have pasts of different lengths.
+// Apply RoPE to the keys of one part. Items with pasts of different lengths need one launch each.
 static int turn_keys(const turn *t, const attend_part *part, int64_t item) {
     const clattn_tensor *k = &t->a->params.kv.k;
     const ranks_keys *keys = &t->a->shared.keys;
@@ -100,7 +100,7 @@ static int attend_turn(attend *a, session *s, const attend_part *part, int64_t i
     return turn_keys(&t, part, item);
 }
 
-// Options that work on one device only.
+// Returns why the options need one device; NULL: they do not.
 static const char *refused(const attend *a) {
     if (a->weights || a->scores) return "--weights, --scores";
     if (a->dropout_mask) return "--dropout-mask";

@@ -17,7 +17,7 @@ typedef struct bench {
     bench_case *cases;
     int case_count, failures, rows, measured;
     json_t *table;
-    // In expected milliseconds.
+    // unit: expected milliseconds
     progress progress;
     double option_ms; // expected milliseconds of one option of the current case
 } bench;
@@ -31,8 +31,8 @@ void bench_count(bench *b, const bench_row *row);
 
 // bench_against.c: measure two settings of the same case on one device, interleaved.
 //
-// One side of a pair: the options of its context, its tuned rows (NULL: as the options select), and
-// its case.
+// A side of a pair has the options of its context, its tuned rows (NULL: as the options select),
+// and its case.
 typedef struct bench_side {
     const common_options *options;
     const char *rows;

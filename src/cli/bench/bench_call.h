@@ -84,13 +84,13 @@ typedef struct bench_call {
     struct case_data *data;
     struct case_arrays arrays;
     cl_mem scratch;                  // the workspace, or the composition's scores
-    double bytes;                    // of all buffers
+    double bytes;                    // bytes of all buffers
     double build_ns;                 // build time that clattn does not count
     struct composition *composition; // CLBlast's composition, or NULL: clattn runs
-    bench_status status;             // of the last enqueue
+    bench_status status;             // status of the last enqueue
     limit_engine engine;             // the engine that the kernel's products run on
     char why[256];
-    clattn_progress progress; // of a watched call
+    clattn_progress progress; // progress of a call that bench_call_watch limits
     // Milliseconds since `start_ns` and the finished share, both at the last progress report.
     double watched_ms, share;
     uint64_t start_ns;

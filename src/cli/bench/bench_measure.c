@@ -14,9 +14,9 @@ static bench_status failed(const bench_call *p, char why[256]) {
 #define DEFAULT_MS 1000.0 // the default in measure.c
 // A kernel not tuned for the device may be this many times slower than the device's peak.
 #define SLOWEST 50.0
-// The measured float32 peak may be this much too low if others used the machine.
+// The measured float32 peak may be too low by this factor, if other programs used the machine.
 #define FLOAT_MARGIN 1.2
-// 16-bit products may run on a matrix engine, this much faster than float32 FMA
+// A matrix engine may compute 16-bit products faster than float32 FMA, by this factor.
 #define HALF_MARGIN 32.0
 
 double bench_patience_ms(const bench_settings *settings) {

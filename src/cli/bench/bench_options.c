@@ -6,7 +6,7 @@
 const char *const bench_option_cases[] = {"attend-f32-b1-h12-n1000-d64-full",
                                           "decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full", NULL};
 
-#define SEQUENCES 4 // in a ragged batch
+#define SEQUENCES 4 // number of sequences of a ragged batch
 
 // The option that a row of the table adds to the plain case.
 enum change {
@@ -73,8 +73,8 @@ int bench_option_count(void) {
     return ROWS;
 }
 
-// Ragged rows have a plain call of their own: a dense batch of as many items as a ragged case can
-// have.
+// True for options that make a ragged batch. Their plain call is a dense batch with the most items
+// that a ragged case can have.
 static bool is_ragged(int n) {
     return rows[n].change == RAGGED_FULL || rows[n].change == RAGGED_HALF;
 }

@@ -15,7 +15,7 @@ typedef struct bench_option {
     double plain_ns;     // the plain call, interleaved with this option: median
     // Time divided by the time of the plain run beside it: median and interquartile range.
     double ratio, ratio_spread;
-    double ratio_per_key; // the same ratio, of the time per visible pair
+    double ratio_per_key; // as `ratio`, but of the time per visible pair
 } bench_option;
 
 // The cases for --options if the user names none. NULL ends the list.
@@ -44,7 +44,7 @@ void bench_table_add_device(json_t *table, const clattn_capabilities *c, const s
 // Add a row of the device that was added last.
 void bench_table_add_row(json_t *table, const bench_row *row);
 
-// Add a row of --options: the fields of a row and of the option.
+// Add a row of `bench --options`: the plain call, or one option added to it.
 void bench_table_add_option(json_t *table, const bench_option *option);
 
 // Add a pair of --against. `options` is the text of --against.

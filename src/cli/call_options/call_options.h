@@ -12,7 +12,7 @@ typedef struct kv_options {
     // Paths from the command line.
     const char *prefix_k, *prefix_v, *past_k, *past_v, *past_lengths, *block_table;
     bool past_later;   // the caller loads the past rows itself, in parts
-    int64_t page_size; // 0: as many rows as a page of the file has
+    int64_t page_size; // 0: number of rows of a page in the file
     array past_k_array, past_v_array, table_array;
     int32_t *lengths; // [B], owned
 } kv_options;

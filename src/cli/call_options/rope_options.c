@@ -39,7 +39,7 @@ static bool take_number(const char *text, size_t length, clattn_rope *rope) {
     return false;
 }
 
-// Which numbers each scaling needs.
+// The numbers that each scaling needs, and an example for the error line.
 static const struct {
     bool original, length;
     const char *example;

@@ -206,7 +206,7 @@ void child_begin(void) {
     (void)dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-// Write without buffering, because the next step may end the process.
+// Write the line to the pipe without buffering, because the next step may end the process.
 void child_answer(const char *line) {
     size_t left = strlen(line);
     for (const char *at = line; left > 0;) {

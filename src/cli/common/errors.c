@@ -8,11 +8,11 @@
 
 typedef struct kept {
     bool json, held;
-    char command[32], error[2048]; // the last error; "" for none
+    char command[32], error[2048]; // the last error line; "" if none
     json_t *notes;                 // earlier notes and errors
 } kept;
 
-static kept all;         // one for the process, which runs one command
+static kept all;         // the process runs one command, so it needs one
 static char command[32]; // " COMMAND"
 
 void tool_begin(const char *name) {

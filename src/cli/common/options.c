@@ -11,7 +11,7 @@
 #define CODE_HELP 100000
 #define CODE_ROWS 256 // a row's code is this plus its index; smaller codes are letters
 
-// Names of one letter are added to `letters`.
+// Make getopt's tables of the options. Options of one letter are added to `letters`.
 static void make_tables(const command_line *line, struct option *rows, char *letters) {
     int count = 0;
     // Getopt then returns different codes for a missing value and an unknown option.
@@ -186,7 +186,8 @@ static int take_row(const option_group *group, const option_row *row, const char
                       is_number(row) && means_default(value) ? "; without the option its default holds" : "");
 }
 
-// The row that the option's help is in: a later row of the same field is only another name.
+// Find the row that has the option's help: later rows with the same field are only other names of
+// the option.
 static const option_row *first_name(const option_group *group, const option_row *row) {
     const option_row *first = group->rows;
     while (first->kind != row->kind || first->field != row->field || first->take != row->take ||

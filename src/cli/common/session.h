@@ -10,7 +10,7 @@ typedef struct session {
     clattn_context *context;
     const clattn_capabilities *capabilities;
     cl_command_queue queue;
-    char message[1024];  // of the last failed call
+    char message[1024];  // message of the last failed call
     bool measures_again; // measure rates again instead of reading them from the cache folder
 } session;
 

@@ -20,8 +20,8 @@ typedef struct survey_report {
 // rates that the folder keeps. `limit_s` is the time limit of each step.
 void survey_run(size_t index, const char *folder, bool measure, double limit_s, survey_report *r);
 
-// True if the session's context needs a survey before use. There are two cases. Either the driver
-// is unknown and the folder has no survey. Or everything is measured again, and the driver is
+// True if the session's context needs a survey before use. That is so if the driver is unknown and
+// the folder has no survey. It is also so if everything is measured again, and the driver is
 // unknown or the folder has the mark of a crashed process.
 bool survey_is_missing(const session *s, const char *folder);
 #endif

@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 
-// Decode one code point and advance. A byte that begins no valid sequence counts alone. Source: The
-// Unicode Standard 15.0, table 3-7.
+// Decode one code point and advance. A byte that begins no valid sequence is decoded as a code
+// point of its own. Source: The Unicode Standard 15.0, table 3-7.
 static uint32_t decode(const unsigned char **text) {
     const unsigned char *t = *text;
     int more = t[0] < 0x80 ? 0 : t[0] >= 0xc2 && t[0] < 0xe0 ? 1 : t[0] >= 0xe0 && t[0] < 0xf0 ? 2 : 3;

@@ -39,7 +39,7 @@ json_t *report_text(const char *text);
 // A JSON number, or null if x is not finite.
 json_t *report_real(double x);
 
-// A list: numbers such as `512,1k..16k*2`, or names such as `f32,bf16`.
+// A list option: numbers such as `512,1k..16k*2`, or names such as `f32,bf16`.
 #define OPTION_LIST_MOST 64
 typedef struct option_list {
     int64_t x[OPTION_LIST_MOST];
@@ -105,7 +105,7 @@ typedef struct option_group {
 } option_group;
 #define OPTION_ROWS(rows) rows, (int)(sizeof(rows) / sizeof(rows)[0])
 
-enum { OPTIONS_MOST = 128 }; // of one command
+enum { OPTIONS_MOST = 128 }; // most options of one command
 typedef struct command_line {
     const char *command, *summary, *example;
     const option_group *groups;

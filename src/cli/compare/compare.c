@@ -58,8 +58,8 @@ static bool same_row(const json_t *a, const json_t *b) {
            !strcmp(row_text(a, "device"), row_text(b, "device"));
 }
 
-// The partner of row `at`. If several rows have one name, the first row matches the first, the
-// second the second.
+// Find the partner of row `at`. If several rows have one name, the first row matches the first, the
+// second matches the second, and so on.
 static json_t *partner(const json_t *rows, size_t at, const json_t *others) {
     const json_t *wanted = json_array_get(rows, at);
     json_t *row;
@@ -91,7 +91,7 @@ static void print_pair(const compare *c, const json_t *a, const json_t *b, const
 
 // True if this pair alone makes the comparison fail.
 static bool pair_fails(const compare *c, const json_t *b, int verdict, const compare_ratio *r) {
-    if (c->by) return false; // settings may be slower than others
+    if (c->by) return false; // a slower setting is not a failure
     if (verdict == BROKEN) return true;
     if (c->fail_above < 0.0) return false;
     return !strcmp(row_text(b, "status"), "fail") || (verdict == SLOWER && r->ratio - 1.0 > c->fail_above) ||

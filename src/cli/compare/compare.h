@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// Smaller changes are treated as none.
+// Smaller changes count as no change.
 #define COMPARE_LEAST_CHANGE 0.02
 // Two sets are the same if the whole interval is within this distance of 1.
 #define COMPARE_MOST_DOUBT 0.05
@@ -22,7 +22,7 @@ typedef struct compare_times {
 } compare_times;
 
 typedef struct compare_ratio {
-    double ratio, low, high; // of medians, b / a; its 95 % interval
+    double ratio, low, high; // ratio of the medians, b / a, and the ends of its 95 % interval
     int verdict;
 } compare_ratio;
 
@@ -30,11 +30,11 @@ typedef struct compare_ratio {
 // equal files have equal results [Efron 1979; percentile interval]. If a file has no samples, the
 // interval is made from the spreads.
 compare_ratio compare_ratio_of(const compare_times *a, const compare_times *b);
-// The same for ratios b / a of interleaved runs, pair by pair: resample the ratios and compare
-// medians.
+// As compare_ratio_of, for ratios b / a of interleaved runs, pair by pair: resample the ratios and
+// compare medians.
 compare_ratio compare_ratio_paired(const double *ratios, int count);
 
-extern const char *const compare_verdicts[]; // in the order of the enum
+extern const char *const compare_verdicts[]; // words in the order of the enum above
 
 // Read a file and check its rows. Returns -1, or an exit status after printing a line.
 int compare_load(const char *path, json_t **file);
@@ -48,12 +48,12 @@ const char *row_text(const json_t *row, const char *key);
 double row_number(const json_t *row, const char *key);
 bool row_ok(const json_t *row);
 void compare_times_of(const json_t *row, compare_times *times);
-// A text of a file made safe for a terminal.
+// Text of a row, made safe to print on a terminal.
 const char *row_shown(const json_t *row, const char *key, char buffer[256]);
 
 // The property of --by in which compared rows differ: `dtype`, `device`, `kernel` or `file`.
 enum { COMPARE_BY_FILES = 0, COMPARE_BY_DTYPE, COMPARE_BY_DEVICE, COMPARE_BY_KERNEL, COMPARE_BY_FILE };
-// In the order of the enum after COMPARE_BY_FILES; NULL ends the list.
+// Words in the order of the enum, after COMPARE_BY_FILES; NULL ends the list.
 extern const char *const compare_by_words[];
 
 // The key that rows share if they differ in that property alone, and the row's value of the

@@ -8,7 +8,7 @@
 #include "verification/limits/limits.h"
 
 #define LEFT 14
-#define MEASURE_MS 300.0 // of each measurement
+#define MEASURE_MS 300.0 // time limit of each measurement
 
 static bool enqueue(void *user, cl_event *event) {
     return limit_enqueue(user, event);
@@ -94,7 +94,7 @@ static off_reason reason_of(const devices_page *page, int kind) {
         there = true, tried = tried || e->measured > 0, died = died || e->died;
     }
     if (!there) return OFF_NOT;
-    if (died) return OFF_NOT; // print_died names it
+    if (died) return OFF_NOT; // print_died prints the engine's line
     if (tried) return OFF_FAILED;
     if (page->device.is_cpu && kinds[kind].of_gpus) return OFF_OF_GPUS;
     return page->device.is_gpu && !kinds[kind].of_gpus ? OFF_OF_CPUS : OFF_ABSENT;

@@ -28,7 +28,8 @@ typedef struct doctor {
     json_t *report, *findings;
     json_t *device;                     // the current device
     char folder[4096], own_folder[256]; // the cache folder; a temporary folder, removed at the end
-    int at;                             // the kernel that has begun and not ended; negative: none
+    // index of the kernel that has begun and not ended; negative: none
+    int at;
     char step[256];
     progress shown;
 } doctor;
@@ -229,7 +230,8 @@ static void try_kernels(doctor *d, const char *number) {
     }
 }
 
-// Describe each call's result. A result that is neither "right" nor "absent" is a finding.
+// Compare each call's result with the expectation. A result that is neither "right" nor "absent" is
+// a finding.
 static void judge_calls(doctor *d, const char *number) {
     size_t i;
     json_t *call;

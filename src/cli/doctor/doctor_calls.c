@@ -93,8 +93,8 @@ static void run_case(session *s, struct place *place, struct case_data *data, ca
             snprintf(c->why, sizeof c->why, "%.255s", status == CLATTN_OK ? verdict.why : s->message);
         if (status == CLATTN_OK) c->outcome = verdict.good ? "right" : "wrong";
         if (status == CLATTN_UNSUPPORTED) c->outcome = "absent";
-        // After a kernel failed, the library uses another kernel: a right result is then a failure
-        // of this one.
+        // If the kernel fails, the library uses another kernel. A right result then counts as a
+        // failure of the first kernel.
         if (status == CLATTN_OK && verdict.good && !ask_plan(s, &arrays, wanted, c)) c->outcome = "failed";
     }
     clFinish(s->queue);

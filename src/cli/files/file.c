@@ -206,8 +206,8 @@ static void remove_one(int folder, const char *name) {
     (void)close(descriptor);
 }
 
-// Remove the temporary files in that folder that this user's ended processes on this host left. A
-// file that any process has locked, even in another container, stays.
+// Remove temporary files in the target's folder that an ended process of this user on this host
+// left behind. A file stays if any process has locked it, even in another container.
 static void leftovers_remove(const char *target) {
     char *path = folder_of(target);
     DIR *entries = path ? opendir(path) : NULL;

@@ -21,7 +21,7 @@ file_source file_from_memory(const unsigned char *bytes, size_t count);
 // Read exactly `count` bytes at an offset. False: the source is shorter, or reading failed.
 bool file_read_at(const file_source *source, uint64_t offset, void *bytes, size_t count, reason why);
 
-// The same for a file, with bounds already checked. Called only by file_read_at.
+// As file_read_at for a file, with bounds already checked. Called only by file_read_at.
 bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, reason why);
 
 // Read a file to its end into malloc'ed memory. A NUL follows the last byte and is not counted in

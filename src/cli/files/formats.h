@@ -25,10 +25,10 @@ typedef struct load_place {
     char *path; // owned
 } load_place;
 bool load_find(const char *spec, load_place *place, reason why);
-// The same for a safetensors file whose name has any ending.
+// As load_find, for a safetensors file whose name may have any ending.
 bool load_find_tensor(const char *path, const char *tensor, load_place *place, reason why);
 void load_leave(load_place *place); // a zeroed place is allowed
-// Read some rows of an axis, chunk after chunk, and no other bytes.
+// Read some rows of an axis in chunks. No other bytes of the file are read.
 bool load_rows(const load_place *place, int axis, int chunks, const int64_t *starts, const int64_t *counts,
                array *out, reason why);
 

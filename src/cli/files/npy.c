@@ -17,7 +17,7 @@ static const struct {
 
 typedef struct reader {
     const char *at, *end;
-    const char *name; // of the file
+    const char *name; // name of the file, for messages
     char *why;
 } reader;
 

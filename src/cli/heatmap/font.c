@@ -48,8 +48,8 @@ bool font_dot_double(uint32_t code_point, int column, int row) {
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
-#define FACES 8   // more scripts in one picture are rare, and are drawn as boxes
-#define PIXELS 20 // of a line; a letter of a fixed-width font is then 12 pixels wide
+#define FACES 8   // most font files in use; letters of other scripts are drawn as boxes
+#define PIXELS 20 // height of a line; a letter of a fixed-width font is then 12 pixels wide
 
 struct glyphs {
     FT_Library library;

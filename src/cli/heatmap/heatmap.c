@@ -15,7 +15,7 @@ typedef struct heatmap_request {
     const char *tokens, *y_tokens, *out, *head_list, *dtype;
     int64_t batch, n, n_kv;
     bool by_head;
-    int scale, colour; // indices of their words
+    int scale, colour; // indices into the lists of words
     float most;
     score_options score;
     common_options common;

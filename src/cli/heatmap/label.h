@@ -29,7 +29,7 @@ const char *label_utf8(uint32_t code_point, char utf8[5]);
 // Terminal columns of a code point: 0 for combining ones, 2 for East Asian wide ones and most
 // emoji, 1 otherwise.
 int label_columns(uint32_t code_point);
-int label_width(const label *text); // of the whole label
+int label_width(const label *text); // terminal columns of the whole label
 
 typedef struct tokens {
     char *text;         // owns the lines

@@ -26,7 +26,7 @@ typedef struct picture {
     bool logarithmic;
     bool by_head;             // each panel has a scale of its own
     bool hides_zero;          // weights of exactly 0 are hidden pairs, drawn grey
-    picture_signs signs;      // which of them occur, for the legend
+    picture_signs signs;      // which special weights (hidden, not finite) occur, for the legend
     const char *const *words; // for a mask: the words for 0 and 1; NULL: weights
 } picture;
 
@@ -85,7 +85,7 @@ enum {
     COLOUR_FRAME,
     COLOUR_NOT_FINITE,
     COLOUR_HIDDEN,
-    COLOUR_LEAST, // the colour map begins here
+    COLOUR_LEAST, // first colour of the colour map
     COLOUR_GREATEST = 255
 };
 

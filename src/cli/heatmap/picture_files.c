@@ -77,13 +77,13 @@ bool picture_svg(const picture *p, const char *path, reason why) {
 }
 
 #ifdef CLATTN_HAVE_PNG
-// A quarter of the pixels that a 32-bit size can count; viewers fail for more, too.
+// A quarter of the pixels that a 32-bit size can count. Viewers also fail to show larger pictures.
 #define PIXEL_LIMIT (INT64_C(1) << 28)
 
 typedef struct raster {
     unsigned char *pixels;
     int width, height;
-    glyphs *fonts; // for code points outside the bitmap font; NULL: none
+    glyphs *fonts; // fonts for code points outside the bitmap font; NULL: none
 } raster;
 
 // The place of a glyph's dots on the raster.

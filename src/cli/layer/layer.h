@@ -18,10 +18,10 @@ typedef enum block_form {
 } block_form;
 
 enum {
-    BLOCK_NORM_X,         // of the block's input
-    BLOCK_NORM_ATTENTION, // of attention's result, or of its sum with x
-    BLOCK_NORM_H,         // of the MLP's input
-    BLOCK_NORM_MLP,       // of the MLP's result, or of its sum with h
+    BLOCK_NORM_X,         // norm of the block's input
+    BLOCK_NORM_ATTENTION, // norm of attention's result, or of its sum with x
+    BLOCK_NORM_H,         // norm of the MLP's input
+    BLOCK_NORM_MLP,       // norm of the MLP's result, or of its sum with h
     // From here on matrices. BLOCK_GATE has the activation; an MLP without a gate stores its first
     // matrix here.
     BLOCK_GATE,
@@ -54,17 +54,18 @@ typedef struct model {
     // The count or size is the kind's default, and weights of another size override it.
     bool assumes_kv_heads, assumes_head_dim;
     clattn_rope rope;
-    // R/2 factors for at most short_length positions, then R/2 for more; owned. NULL: none.
+    // R/2 factors for up to short_length positions, then R/2 factors for more positions. Owned;
+    // NULL: none.
     float *pair_factors;
     double short_length;
-    clattn_norm norm; // of q and k, with weights
+    clattn_norm norm; // norm of q and k, which has weights
     bool norm_plus_one;
     float norm_epsilon;
     bool bidirectional; // without causality; the window extends to both sides
     float scale, softcap;
     bool sinks;              // learned sinks
     int32_t window;          // keys that a row sees, itself included; 0: all before it
-    int bias;                // of Q, K and V: 0 none, 1 each has one, -1 unknown
+    int bias;                // biases of Q, K and V: 0 none, 1 each has one, -1 unknown
     bool out_bias;           // the output has a bias, which must be present
     const block_kind *block; // with --block; the fields below are the block's values in config.json
     float block_epsilon;
@@ -75,7 +76,7 @@ typedef struct model {
     char names[96];     // for layer_weights: "llama:PREFIX"
     char *file;         // path of model.safetensors, owned; NULL: the model has shards
     json_t *shards;     // maps each tensor to its file's name; owned
-    const char *folder; // of the shards
+    const char *folder; // folder of the shards
 } model;
 
 // Parse the JSON file at `path` as an object, which the caller releases. NULL: prints a line that
@@ -96,8 +97,8 @@ typedef struct layer_gradients {
     clattn_layer_backward_params params;
 } layer_gradients;
 
-// One call of a block. A block is a list of calls on one queue; without --block the list is the
-// layer alone.
+// One step of a block: a library call. A block is a list of steps on one queue; without --block the
+// list has the layer only.
 typedef struct block_step {
     enum { STEP_LAYER, STEP_NORM, STEP_LINEAR } what;
     clattn_norm_params norm;
@@ -119,13 +120,13 @@ typedef struct layer_run {
     const char *x, *y, *out, *attention_weights, *model_folder;
     const struct preset *preset;
     bool lists;    // --list: print the presets and do nothing else
-    int64_t layer; // of the model; -1: not given
+    int64_t layer; // index of the layer in the model; -1: not given
     model model;
     bool dynamic; // the model's RoPE depends on the sequence's length
     int dtype;    // index into names_types; -1: not given
     rope_options rope;
     int norm;     // index into names_norms; -1: not given
-    float *sinks; // from the file of weights, owned
+    float *sinks; // sinks from the file of weights, owned
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;
@@ -136,7 +137,7 @@ typedef struct layer_run {
     expect expect;
     common_options common;
     ranks ranks;
-    ranks_rows rows; // of x and out
+    ranks_rows rows; // this rank's rows of x and out
     array whole;     // type and shape of the result that the ranks share
 } layer_run;
 

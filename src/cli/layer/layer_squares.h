@@ -10,12 +10,13 @@
 #define SQUARE_ALL INT64_MAX // every row, or every column
 typedef struct square {
     int64_t rows, columns; // 0: not in config.json
-    int bits;              // of an integer in packed words; 0: not in config.json, -1: no integer
+    // width of an integer in packed words; 0: not in config.json, -1: no integer
+    int bits;
 } square;
 
 // The squares in config.json: one for the file, or one for each of its groups of matrices.
 typedef struct squares {
-    char *path; // of config.json, owned
+    char *path; // path of config.json, owned
     square *list;
     int count;
 } squares;

@@ -13,7 +13,7 @@ typedef struct stored_file {
     size_t count;
     char *other;     // the companion tensor's name that was looked up last
     squares squares; // from config.json
-    int bits;        // of the matrix's packed numbers; 0: not packed
+    int bits;        // width of the matrix's packed numbers; 0: not packed
 } stored_file;
 
 static bool has(stored_file *f, const char *ending) {

@@ -28,14 +28,15 @@ enum {
     LAYER_WV,
     LAYER_WO,
     LAYER_GATE,
-    LAYER_BQ, // from here on vectors
+    LAYER_BQ, // biases and norms, which are vectors, begin here
     LAYER_BK,
     LAYER_BV,
     LAYER_BO,
     LAYER_GATE_BIAS,
     LAYER_Q_NORM,
     LAYER_K_NORM,
-    LAYER_SINKS, // only by a file's scheme: attend and layer have an option of their own
+    // read only from a model's file: otherwise attend and layer have the option --sinks
+    LAYER_SINKS,
     LAYER_TENSORS
 };
 extern const char *const layer_tensor_options[LAYER_TENSORS]; // "wq", ...
@@ -61,9 +62,9 @@ typedef struct layer_weights {
     bool norms, sinks;    // the caller uses them; otherwise a file that has them is an error
     bool packed;          // wq and bq contain q, k and v in this order
     bool transposed;      // matrices of the file are [in, out]
-    layer_share share;    // of heads; other ranks' heads are not loaded
+    layer_share share;    // this rank's heads; other heads are not loaded
     double read_bytes;
-    int64_t parts[2]; // with `packed`: heads of q, and of k and v each; 0: equal counts
+    int64_t parts[2]; // with `packed`: heads of q, and heads of k and of v; 0: equal counts
 } layer_weights;
 
 // True if `names` begins with this scheme, such as "llama:".

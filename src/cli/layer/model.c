@@ -28,7 +28,7 @@ static int read_size(const model_reader *r, const char *key, int32_t otherwise, 
     return -1;
 }
 
-// The same, with the default for null as well.
+// As read_size; null also selects the default.
 static int read_size_or_null(const model_reader *r, const char *key, int32_t otherwise, int32_t *size) {
     if (!json_is_null(value_of(r, key))) return read_size(r, key, otherwise, size);
     *size = otherwise;

@@ -65,7 +65,7 @@ static int optional(const rope_reader *o, const char *key, double *x) {
     return !value || json_is_null(value) ? -1 : number(o, key, 1e-6, x);
 }
 
-// The same, with 0 also allowed for the default.
+// As `optional`; 0 also selects the default.
 static int optional_zero(const rope_reader *o, const char *key, double *x) {
     const json_t *value = json_object_get(o->rope, key);
     *x = 0.0;

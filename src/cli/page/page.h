@@ -13,7 +13,8 @@ typedef struct page {
     const char *title, *weights, *tokens;
     int64_t item;
     FILE *to;
-    // In table rows. A ratio counts as PAGE_RATIO_ROWS rows, because its interval needs resampling.
+    // The unit is table rows. A ratio counts as PAGE_RATIO_ROWS rows, because its interval needs
+    // resampling.
     progress *progress;
 } page;
 #define PAGE_RATIO_ROWS 50.0
@@ -25,8 +26,8 @@ void page_put(FILE *to, const char *format, ...) TOOL_PRINTF(2);
 extern const char page_head[], page_style[], page_filter[], page_script[];
 // Formats x with four digits, or as a whole number if that is longer.
 const char *page_rate(double x, char text[32]);
-// A file's name without folder and ending; the device of a row; and the kind of a device: cpu, gpu,
-// other or unknown.
+// page_file_name: a file's name without folder and ending. The others: the device of a row, and its
+// kind (cpu, gpu, other or unknown).
 const char *page_file_name(const page *p, int file, char name[256]);
 const json_t *page_device(const page *p, int file, const json_t *row);
 const char *page_kind(const json_t *device);

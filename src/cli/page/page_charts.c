@@ -16,7 +16,7 @@
 #define MOST_X 13.0
 #define OCTAVES 12.0
 
-#define MOST_LABELS 512 // points and their numbers
+#define MOST_LABELS 512 // most labels: points and their numbers
 typedef struct box {
     double x, y, width, height;
 } box;
@@ -133,7 +133,7 @@ static void draw_number(const page *p, frame *f, int number, double x, double y)
     }
 }
 
-#define LETTERS 46 // of a line
+#define LETTERS 46 // most letters of a line
 
 // How many bytes of the name fit in a line: up to a hyphen if possible, never within a UTF-8
 // character.

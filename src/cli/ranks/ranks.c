@@ -1,5 +1,5 @@
-// ranks.c: the functions of ranks.h that need no MPI. ranks_mpi.c (in clattn-mpi) and ranks_none.c
-// (in the plain program) have the others.
+// ranks.c: the functions of ranks.h that need no MPI. The other functions are in ranks_mpi.c
+// (clattn-mpi) and in ranks_none.c (the program without MPI).
 #include "cli/ranks/ranks.h"
 
 static const char *const way_names[] = {"auto", "ring", "all_to_all", "all_gather", "decode", "heads", NULL};

@@ -119,7 +119,8 @@ static bool copy_rows(const ranks_keys *k, const load_place *from, int64_t sourc
     const int axis = axis_of(k);
     const int64_t *shape = from->whole.shape, outer = k->bshd ? 1 : shape[1];
     const size_t bytes =
-        array_type_size(a->type) * (size_t)(k->bshd ? shape[2] * shape[3] : shape[3]); // of a row
+        // bytes of one row
+        array_type_size(a->type) * (size_t)(k->bshd ? shape[2] * shape[3] : shape[3]);
     for (int64_t h = 0; h < outer; h++) {
         const uint64_t begin = (uint64_t)((source * outer + h) * shape[axis] + row) * bytes;
         char *to = (char *)a->data + (size_t)((item * outer + h) * a->shape[axis] + at) * bytes;

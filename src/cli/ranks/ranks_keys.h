@@ -8,7 +8,8 @@ typedef struct ranks_keys {
     load_place now[2], past[2]; // keys and values; `past` is valid if `has_past`
     bool has_past, paged, bshd;
     const char *past_options[2];
-    const int32_t *table, *past_lengths; // [B, blocks]; [B], NULL: all past rows
+    // table: [B, blocks]; past_lengths: [B], NULL: all past rows
+    const int32_t *table, *past_lengths;
     int64_t blocks;
     const int32_t *cu; // starts of packed sequences; NULL: a batch
 } ranks_keys;
@@ -16,8 +17,8 @@ typedef struct ranks_keys {
 // Find the files and check that they fit together. `batch` is the call's batch size. Returns -1,
 // else the exit status.
 int ranks_keys_find(ranks_keys *k, const char *files[2], kv_options *o, int64_t batch);
-// KV heads; past rows of an item; new rows of an item; and their sum, which is the key axis of a
-// mask.
+// Number of KV heads, of past rows of an item, of new rows of an item, and of all keys of an item
+// (the key axis of a mask).
 int64_t ranks_keys_heads(const ranks_keys *k);
 int64_t ranks_keys_past(const ranks_keys *k, int64_t item);
 int64_t ranks_keys_new(const ranks_keys *k, int64_t item);

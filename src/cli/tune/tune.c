@@ -230,8 +230,8 @@ typedef struct winner {
     double time_ns;
 } winner;
 
-// Try one row on every class with a type, and keep it where it is the fastest. Returns -1, or the
-// exit status if the device is lost.
+// Time one tuned row on the cases with this type. For each class, keep the row if it is the
+// fastest. Returns -1, or the exit status if the device is lost.
 static int try_row(tune *t, const char *row, clattn_type type, winner *winners) {
     session s = {0};
     char text[300];
@@ -350,7 +350,8 @@ static double count_rows(const tune *t) {
     int each = t->class_count, types = t->projection || linear ? 0 : own ? 1 : 3;
     for (int i = 0; candidate(TUNE_ANY, i); i++) each++;
     for (int i = 0; (row = candidate_here(t, i)); i++) each += *row && !(t->quick && i % 3 != 1);
-    const int projections = t->projection ? t->quick ? 5 : 16 : 0; // of their parameters
+    // candidates for CLBlast's parameters
+    const int projections = t->projection ? t->quick ? 5 : 16 : 0;
     return types * each + (!own || linear ? 2 : 0) + projections;
 }
 

@@ -32,7 +32,7 @@ typedef struct tune {
     size_t kept_used;
     int kept_count;
     json_t *rows;      // for --json
-    progress progress; // in rows tried
+    progress progress; // unit: rows tried
 } tune;
 
 // tune_keep.c: the gain of a row on a case, interleaved with the shipped configuration.
@@ -40,7 +40,7 @@ typedef struct tune_gained {
     bool faster; // certainly faster
     // The shipped time divided by the row's time, and its interval. 0: unknown.
     double gain, low, high;
-    char remark[160]; // the same in words
+    char remark[160]; // the gain in words
 } tune_gained;
 void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gained *gained);
 void tune_keep_row(tune *t, const char *row);

@@ -6,7 +6,7 @@
 #include "cli/tune/tuned.h"
 
 #define TURNS 15
-#define TURNS_MS 2000.0 // for one row
+#define TURNS_MS 2000.0 // time limit for one row
 // An upper bound above this means that there were too few runs for an interval.
 #define MOST_RATIO 1e17
 

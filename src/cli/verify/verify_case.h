@@ -19,7 +19,8 @@ typedef struct verify_family {
 // selected family. `why` has the reason unless the case passed.
 verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, const char *family,
                          verify_family *ran, char why[256]);
-// The same on several devices. The family's name is then the way in which the call was partitioned.
+// As verify_run, on several devices. The family's name is then the axis along which the call was
+// partitioned.
 verify_result verify_run_several(several *all, const struct test_case *test, verify_family *ran,
                                  char why[256]);
 #endif

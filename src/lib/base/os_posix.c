@@ -123,7 +123,8 @@ static bool start_watch(os_watch *w) {
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
     pthread_attr_t large;
     const bool sized = pthread_attr_init(&large) == 0;
-    // A compiler may run there: 512 KiB and less, of macOS and musl, are too few.
+    // The thread may run a compiler. The default stack of macOS and musl, 512 KiB or less, is too
+    // small for that.
     if (sized) (void)pthread_attr_setstacksize(&large, WATCH_STACK_BYTES);
     const bool started = pthread_create(&w->thread, sized ? &large : NULL, watch, w) == 0;
     if (sized) (void)pthread_attr_destroy(&large);

@@ -65,9 +65,10 @@ struct clattn_context {
     atomic_bool large_buffers; // a call had a buffer above the device's limit and 4 GiB
     atomic_bool large_refused; // the compiler rejects the option for large buffers (program.c)
     atomic_bool binaries_told; // logged why binaries are not cached (program.c)
-    uint64_t compile_limit_ns; // that a call waits for builds; 0: until they end
-    atomic_uint promises;      // that the driver breaks (program/promises.c); 0: not probed yet
-    char *clblast_path;        // from the caller; NULL: search for the module
+    uint64_t compile_limit_ns; // longest time that a call waits for builds; 0: no limit
+    // promises that the driver breaks (program/promises.c); 0: not probed yet
+    atomic_uint promises;
+    char *clblast_path; // from the caller; NULL: search for the module
     _Atomic(const struct clblast_calls *)
         clblast;       // see layer/projection/clblast_module.h; NULL: not searched for yet
     bool clblast_used; // CLBlast caches programs of this cl_context
@@ -103,8 +104,8 @@ void cla_log_send(const clattn_log *log, clattn_log_level level, const char *for
 clattn_status cla_context_fail(clattn_context *context, clattn_status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-// The same for an OpenCL error code. Returns OUT_OF_MEMORY, DEVICE_LOST or DRIVER, depending on the
-// code.
+// As cla_context_fail, for an OpenCL error code. Returns OUT_OF_MEMORY, DEVICE_LOST or DRIVER,
+// depending on the code.
 clattn_status cla_context_fail_opencl(clattn_context *context, cl_int code, const char *call);
 
 // Read a device's capabilities. On an error, `failure` has the OpenCL function, the queried

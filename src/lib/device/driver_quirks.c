@@ -61,7 +61,7 @@ static const defect defects[] = {
 // (stripDebugIntrinsics).
 static const struct {
     unsigned of; // CLATTN_ASSEMBLY_...
-    bool known;  // clattn's test suites ran on it
+    bool known;  // clattn's test suites ran on this driver
     versions by;
 } compilers[] = {
     {CLATTN_ASSEMBLY_X86, true, {"PoCL ", FROM(3), TO(7)}},

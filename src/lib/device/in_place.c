@@ -7,7 +7,7 @@
 #include "base/host.h"
 
 #define PAGE ((uintptr_t)4096)
-#define LEAST_BYTES 64 // of a piece that is probed, and of what drivers pad sizes to
+#define LEAST_BYTES 64 // size of a probed piece; some drivers pad sizes to this
 enum { UNKNOWN, COPIES, WORKS };
 
 typedef struct piece {
@@ -15,8 +15,8 @@ typedef struct piece {
     cl_mem buffer;
 } piece;
 
-// Twice, the host writes into one piece without mapping it, and the device copies that to the other
-// piece. The second time, the device already knows both pieces.
+// The host writes into one piece without mapping it, and the device copies this piece to the other
+// one. This is done twice, because the driver may keep a copy after the first use.
 static bool copies_arrive(cl_command_queue queue, const piece of[2], size_t count) {
     for (int number = 1; number <= 2; number++) {
         memset(of[0].bytes, number, count);
@@ -64,7 +64,7 @@ clattn_status clattn_context_in_place(clattn_context *context, const void *addre
     const clattn_capabilities *of = &context->capabilities;
     const int at = place_of((uintptr_t)address, IN_PLACE_ALIGNMENTS - 1),
               end = place_of((uintptr_t)bytes, IN_PLACE_SIZES - 1);
-    // Devices other than CPUs must share the host's memory, and then need whole pages.
+    // Devices other than CPUs must share the host's memory, and need memory that begins at a page.
     if (!address || !(of->is_cpu || (of->unified_memory && at == IN_PLACE_ALIGNMENTS - 1))) return CLATTN_OK;
     atomic_uchar *known = &context->in_place[at][end];
     int found = atomic_load_explicit(known, memory_order_relaxed);

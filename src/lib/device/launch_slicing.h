@@ -74,6 +74,7 @@ void cla_pace_forget(clattn_context *context, const pace_rate *of);
 #define PACE_GRID ((size_t)32768)
 void cla_pace_cut(const size_t global[3], const size_t local[3], bool first, double flops, double most,
                   size_t step[3]);
-// The same for rows of row_flops operations each. Returns rows per launch, a multiple of `tile`.
+// Cut `rows` rows of row_flops operations each into launches of at most `most` operations. Returns
+// rows per launch, a multiple of `tile`.
 int64_t cla_pace_rows(int64_t rows, int tile, double row_flops, double most);
 #endif

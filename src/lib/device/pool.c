@@ -16,7 +16,7 @@ typedef struct shelf {
 struct pool {
     os_mutex lock;
     uint64_t clock;
-    uint64_t bytes; // of all buffers, including those allocated for one call
+    uint64_t bytes; // bytes of all buffers, including those allocated for one call
     clattn_memory memory;
     const clattn_host_memory *host;
     shelf tables, scratches;
@@ -102,8 +102,8 @@ static void take(struct pool *p, pool_slot *s) {
     s->used = ++p->clock;
 }
 
-// The slot that was unused for longest and whose words no command reads. With `user`: only slots
-// that this user can reuse, with at least `bytes`. NULL: none.
+// The slot with the oldest use, if no command still reads its words. With `user`: only slots that
+// this user can reuse, with at least `bytes`. NULL: none.
 static pool_slot *oldest(const shelf *on, uint64_t bytes, const pool_user *user) {
     pool_slot *found = NULL;
     for (int i = 0; i < on->count; i++) {
@@ -114,7 +114,8 @@ static pool_slot *oldest(const shelf *on, uint64_t bytes, const pool_user *user)
     return found && is_written(found) ? found : NULL;
 }
 
-// A slot outside the shelves. NULL: out of memory. The caller holds the lock.
+// Allocate a slot outside the shelves (the context's limited lists of slots). NULL: out of memory.
+// The caller holds the lock.
 static pool_slot *reserve_spare(struct pool *p, uint64_t bytes) {
     pool_slot *place = cla_host_take_zeroed(p->host, 1, sizeof *place);
     if (!place) return NULL;
@@ -123,8 +124,8 @@ static pool_slot *reserve_spare(struct pool *p, uint64_t bytes) {
     return place;
 }
 
-// An empty slot for `bytes`, held. If the shelf cannot make room, a slot outside the shelf. NULL:
-// out of memory.
+// Reserve an empty slot for `bytes`, and mark it as held. If the shelf cannot make room, the slot
+// is outside the shelf. NULL: out of memory.
 static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
     pool_slot *place = NULL, *old = NULL;
     for (int i = 0; i < on->count && !place; i++)

@@ -1,5 +1,5 @@
-// call.c: one call of a group. It is checked as a call of one device, partitioned, and run. Pieces
-// of failed devices are given to others.
+// call.c: one call of a group. It is checked as a call of one device, partitioned, and run. Other
+// devices run the pieces of failed devices.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static void keep_rates(group_call *c) {
         group_rate *rate = &m->rate[c->kind];
         if (m->timed_work == 0.0 || !is_up(m)) continue;
         const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
-        if (!c->empty) { // otherwise no keys were seen
+        if (!c->empty) { // an empty call computed no scores, so it says nothing about the rate
             rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;
             rate->samples++, rate->idle = 0;
         }

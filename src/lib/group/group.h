@@ -27,7 +27,7 @@ typedef struct group_rate {
 
 typedef struct group_member {
     clattn_context *context;
-    uint64_t max_bytes, largest;         // limits in bytes: of all buffers, and of one
+    uint64_t max_bytes, largest;         // most bytes of all buffers, and of one buffer
     cl_command_queue queue[GROUP_SLOTS]; // in-order, so a piece's copies and kernels need no events
     cl_mem arena[GROUP_SLOTS], beside[GROUP_SLOTS]; // two buffers of a piece; kept for later calls
     uint64_t arena_bytes[GROUP_SLOTS], beside_bytes[GROUP_SLOTS];
@@ -35,14 +35,15 @@ typedef struct group_member {
     // Fields of the running call:
     clattn_status status; // not OK: the member does no more work in this call
     int slots;
-    uint64_t first_ns, last_ns; // start and end of its commands, on the device's clock; 0: none
+    // start and end of this member's commands, on the device's clock; 0: none
+    uint64_t first_ns, last_ns;
     double timed_work;
     clattn_group_share share;
 } group_member;
 
 struct clattn_group {
     clattn_log log;
-    clattn_host_memory host; // of the first member's context
+    clattn_host_memory host; // allocation functions of the first member's context
     os_mutex lock;           // serialises calls
     os_mutex error_lock;
     bool locks_ready;

@@ -148,7 +148,7 @@ static uint16_t narrow(float x, clattn_type type) {
     if (size < 0x38800000) {                                  // a subnormal half: units of 2^-24
         float magnitude;
         memcpy(&magnitude, &size, sizeof magnitude);
-        const float shifted = magnitude + 0.5f; // its last place is 2^-24
+        const float shifted = magnitude + 0.5f; // the sum's last place is 2^-24
         memcpy(&bits, &shifted, sizeof bits);
         return (uint16_t)(sign | (bits - 0x3F000000));
     }

@@ -98,8 +98,7 @@ static void cut_sums(const double *sums, int64_t first, int64_t last, const doub
     }
 }
 
-// Fraction of all devices' time that is used: the work divided by what they could do until the last
-// one finishes.
+// The share of the devices' time that is used, until the device that ends last has ended.
 static double busy_of(const double *sums, const int64_t *cuts, const double *rates, int count) {
     double latest = 0.0, all = 0.0;
     for (int d = 0; d < count; d++) {
@@ -128,7 +127,7 @@ int64_t cla_partition_first(const partition_problem *p, const partition_axis *ax
     return found < least_units ? least_units : found;
 }
 
-// The same if the fastest device does everything.
+// The share of the devices' time that is used if the fastest device does everything.
 static double busy_whole(const double *rates, int count) {
     double best = 0.0, all = 0.0;
     for (int d = 0; d < count; d++) {

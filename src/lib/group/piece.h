@@ -11,7 +11,7 @@ typedef struct group_part {
     size_t field; // offset in group_params
     bool in, out;
     bool direct; // the box is contiguous in host memory and has the device's layout
-    bool beside; // in the piece's second buffer
+    bool beside; // the part is in the piece's second buffer
     int rank;
     size_t element;
     char *host, *staged; // staged: in the piece's host memory
@@ -20,13 +20,13 @@ typedef struct group_part {
     float *own;
     int64_t first[CLATTN_MAX_RANK]; // index of the box's first element in the whole tensor
     int64_t shape[CLATTN_MAX_RANK], host_stride[CLATTN_MAX_RANK], stride[CLATTN_MAX_RANK];
-    uint64_t at, bytes; // in the buffer
+    uint64_t at, bytes; // place in the piece's buffer
 } group_part;
 
 struct piece {
     box box;
     int member;
-    bool partial;      // it has only some of the keys
+    bool partial;      // the piece has only some of the keys
     bool done, merged; // merged: `own` has the results over all keys
     double work;
     group_params params; // for the device; views have no buffer yet

@@ -153,7 +153,7 @@ static bool is_shared(const group_call *c, const box *b, const view_rule *rule, 
     return false;
 }
 
-// Allocate the piece's contribution to such a result, dense and float32.
+// Allocate the piece's contribution to a result that other pieces contribute to, dense and float32.
 static bool add_own(const group_call *c, piece *p, const view_rule *rule, clattn_tensor *view) {
     group_part x;
     size_t count = 1;

@@ -15,7 +15,7 @@ typedef struct chain {
     cl_command_queue queue;
     cl_uint wait_count;
     const cl_event *wait_list;
-    cl_event last;    // of the newest command, if events are needed (cla_chain_event)
+    cl_event last;    // event of the newest command, if events are needed (cla_chain_event)
     bool in_order;    // the queue orders the commands: only the first needs a wait list
     bool keeps_times; // the queue profiles: every command with an event has times
     bool wants_event; // the caller wants an event; initially false
@@ -47,7 +47,7 @@ typedef struct launch_argument {
     const void *value;
     const char *type; // a struct's name in the kernels, if LAUNCH_TYPE knows the struct; else NULL
     cl_mem pointer;   // an address, passed instead of `value` (pointer.h)
-    cl_mem buffer;    // the buffer, if the argument is one
+    cl_mem buffer;    // set if the argument is a buffer
 } launch_argument;
 
 typedef struct launch {
@@ -57,8 +57,8 @@ typedef struct launch {
     launch_argument args[LAUNCH_MAX_ARGS + 1];
     size_t global[3], local[3]; // work-items in all, and in a work-group
     double flops;               // operations of the whole launch; 0: too few to count
-    // The launch has a chunk of the call's rows, and not the last one. It is not timed, since a
-    // mask may hide most of its keys.
+    // The launch has a chunk of the call's rows, and later chunks follow. It is not timed, because
+    // a mask may hide most of its keys.
     bool early;
     bool apart; // work-items do not use their group; cla_launch_items sets the grid
     // The last argument is the slice's offset in the grid. The kernel is then enqueued without a

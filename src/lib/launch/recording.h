@@ -12,20 +12,20 @@ typedef struct recorded {
     size_t offset[3], size[3];
     launch l;     // argument values are in `values`
     bool of_text; // contains the caller's text, so its program may have been released
-    bool derives; // has l.derives, and its inputs cannot be written through another handle
+    bool derives; // the launch has l.derives, and no other handle can write its inputs
     unsigned char values[];
 } recorded;
 
 struct clattn_recording {
     clattn_context *context;
     recorded *first, *last;
-    recorded *fused; // launches that fused ones replace (fuse.c): their buffers stay retained
+    recorded *fused; // launches that fuse.c has replaced; their buffers stay retained
     size_t launches;
     // Tables and scratch memory. `held`: used by the call that is being recorded.
     pool_slot *slots;
     cl_command_queue queue; // retained until the recording ends
 
-    os_mutex replay_lock;          // of a fused recording: guards the next two
+    os_mutex replay_lock;          // for a fused recording: guards the next two fields
     cl_event replayed;             // the newest command of the previous replay; NULL: it has ended
     cl_command_queue replay_queue; // the queue of that replay, retained; NULL: nothing was replayed
 };

@@ -10,7 +10,7 @@ typedef struct backward_variant {
     // One launch computes dq, dk and dv. Otherwise one launch computes dq, and a second one dk and
     // dv.
     bool one_pass;
-    knobs knobs;    // of both launches
+    knobs knobs;    // knobs of all launches
     int work_group; // work-items per work-group
     int own_rows;   // query rows or keys per work-group
     int other_rows; // rows of the other kind per step; 0: set by a knob

@@ -21,8 +21,9 @@
 #define LAUNCH_BYTES_GPU ((double)(8 << 20))
 #define CACHED_BYTES ((double)(8 << 20))
 #define CACHED 0.5
-#define WORTH 1.5                                // required ratio of savings to costs
-#define MOST_PARTIAL_BYTES ((uint64_t)128 << 20) // limit unless the caller demands a cascade
+#define WORTH 1.5 // required ratio of savings to costs
+// most bytes of partial results, unless the caller demands a cascade
+#define MOST_PARTIAL_BYTES ((uint64_t)128 << 20)
 
 problem cla_cascade_prefix(const problem *p, const cascade_input *c, cascade_fold fold) {
     const int group = p->kv_heads ? p->heads / p->kv_heads : 1, batch = p->batch, n = p->n_q;
@@ -90,8 +91,8 @@ static uint64_t packed(const variant *v) {
     return v->packed_bytes ? v->workspace_bytes : 0;
 }
 
-// Workspace: the partial results of both launches, then the scratch that both use one after the
-// other.
+// Assign the workspace: the partial results of both launches, then scratch memory that both
+// launches use, one after the other.
 static bool lay_out(const problem *p, cascade_plan *plan) {
     const uint64_t splits = (uint64_t)plan->of_prefix.splits +
                             (plan->has_suffix ? (uint64_t)plan->of_suffix.splits : 0),
@@ -102,7 +103,7 @@ static bool lay_out(const problem *p, cascade_plan *plan) {
     return true;
 }
 
-// Rows that a pass computes. Empty vector lanes cost as much as full ones.
+// Rows that a pass computes, including empty vector lanes, which cost as much as full lanes.
 static double pass_rows(const variant *v) {
     const double rows = v->rows_per_group, least = v->knobs.row_vectors ? 2.0 * v->knobs.lanes : 1.0;
     return rows > least ? rows : least;

@@ -13,8 +13,8 @@
 typedef enum cascade_fold {
     // heads: the batch. rows: (heads of a group, rows)
     CASCADE_ITEMS,
-    // The same with heads and rows exchanged, for kernels that share a pass over the keys among the
-    // heads of a group.
+    // As CASCADE_ITEMS, but heads and rows are exchanged, for kernels that share a pass over the
+    // keys among the heads of a group.
     CASCADE_ITEMS_TRANSPOSED,
     // heads: heads of a group. rows: (batch, rows)
     CASCADE_HEADS,

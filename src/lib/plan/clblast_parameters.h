@@ -10,7 +10,7 @@ enum { CLBLAST_XGEMM, CLBLAST_XGEMM_DIRECT, CLBLAST_ROUTINE, CLBLAST_KERNELS };
 #define CLBLAST_MOST_PARAMETERS 16
 
 typedef struct clblast_kernel {
-    const char *word;   // in a tuned row
+    const char *word;   // the kernel's word in a tuned row
     const char *kernel; // CLBlast's name
     int count;
     const char *names[CLBLAST_MOST_PARAMETERS];

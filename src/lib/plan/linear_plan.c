@@ -84,7 +84,8 @@ bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
 // True if CLBlast is the default choice.
 static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = default_row(in, p, &none_gone);
-    if (cla_unfit_has(in->unfit, KERNEL_CONVERT)) return false; // which makes float32 for it
+    // CLBlast needs this kernel to convert its inputs to float32
+    if (cla_unfit_has(in->unfit, KERNEL_CONVERT)) return false;
     if (is_clblast(row)) return true;
     if (row->id == KERNEL_LINEAR_MATRIX || row->id == KERNEL_LINEAR_FRAGMENTS || is_quantised(p))
         return false;

@@ -6,7 +6,7 @@
 // A projection y = x W, as the planner sees it.
 typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
-    // Knobs of the scales of W; 0: W has none.
+    // As the knobs SCALE_GROUP and TYPE_SCALE, for the scales of W. 0: W has no scales.
     int scale_group, type_scale;
     bool zero_points; // W has zero points
     int64_t rows, columns, reduction;

@@ -30,7 +30,7 @@ typedef struct family family;
 
 typedef struct variant {
     const family *family;
-    knobs knobs;            // of the main kernel
+    knobs knobs;            // knobs of the main kernel
     int work_group;         // work-items per group of the main kernel
     int rows_per_group;     // query rows per group
     int sums;               // accumulators per work-item, to fit registers; 0: not checked
@@ -39,7 +39,7 @@ typedef struct variant {
     size_t local_bytes;
     uint64_t partial_lse;     // byte offset in the variant's workspace of the splits' (max, sum)
     uint64_t packed_values;   // byte offset of the packed values
-    uint64_t packed_bytes;    // their size; 0: values are read as they are stored
+    uint64_t packed_bytes;    // size of the packed values; 0: values are read as they are stored
     uint64_t workspace_bytes; // scores of a chunk, or partial results and packed values
     const char *options;      // compiler options; NULL: the family's
     bool unfit;               // the driver rejected this kernel, and no other is left

@@ -182,7 +182,8 @@ void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rat
         if ((ids & ~unsure) >> id & 1u) store_rate(context, id, &rates[id]);
 }
 
-// Measure rates again that are far below the device's other rates, next to the best of the others.
+// Find rates that are far below the device's other rates, and measure them again, interleaved with
+// the best of the other probes.
 static unsigned look_again(const clattn_context *context, probe_rate rates[PROBE_COUNT]) {
     const clattn_capabilities *device = &context->capabilities;
     probe_results known = known_results(context->probes);

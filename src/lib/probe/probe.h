@@ -43,8 +43,8 @@ void cla_probe_state_destroy(clattn_context *context);
 // interleaved. Rates that other load disturbed (rates.h) are measured once more, and are not cached
 // if still unsure. Thread-safe.
 probe_results cla_probe_results(const clattn_context *context, unsigned wanted);
-// The same, but runs no probe: returns the results that this context or the cache folder already
-// has.
+// As cla_probe_results, but runs no probe: returns the results that this context or the cache
+// folder already has.
 probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted);
 
 // The cache key of a result. It covers the kernel's source, options, device, CPU model, driver and
@@ -62,7 +62,7 @@ void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rat
 bool cla_probe_was_fatal(const clattn_context *context, const probe *p);
 
 enum { PROBE_OPTIONS = 256 };
-// The compiler options of a probe. Returns false if they do not fit.
+// Write the compiler options of a probe to `text`. Returns false if they do not fit.
 bool cla_probe_options(const clattn_context *context, const probe *p, char text[PROBE_OPTIONS]);
 
 // Run these probes now, without checking `applies`, and time the correct ones interleaved.
@@ -70,6 +70,6 @@ bool cla_probe_options(const clattn_context *context, const probe *p, char text[
 // False after any other failure, which may not occur again.
 void cla_probe_run_set(const clattn_context *context, const probe *const probes[], int count,
                        probe_rate rates[], bool answered[]);
-// The same for one probe. Returns its rate, or 0 if its result is wrong or missing.
+// As cla_probe_run_set, for one probe. Returns its rate, or 0 if its result is wrong or missing.
 float cla_probe_run(const clattn_context *context, const probe *p, bool *answered);
 #endif

@@ -9,10 +9,10 @@
 #include "program/binary.h"
 #include "program/program.h"
 
-#define FIRST_ROUNDS 16.0 // few, so that a slow kernel does not delay the caller
+#define FIRST_ROUNDS 16.0 // few rounds at first, so that a slow kernel does not delay the caller
 #define TIMED_NS 500000.0 // target time of a timed run: half a millisecond
 #define LEAST_TURNS 3
-#define LEAST_TURNS_MEMORY 20 // memory is shared with other cores, so more runs
+#define LEAST_TURNS_MEMORY 20 // other cores share the memory, so more runs are needed
 #define MORE_TURNS 12         // extra runs while a probe's two best times differ
 #define MOST_ROUNDS 10000000.0
 
@@ -24,10 +24,10 @@ typedef struct trial {
     cl_kernel kernel;
     cl_command_queue queue;
     cl_mem in, out;
-    bool answered; // the compiler rejected the kernel, or the kernel ran
+    bool answered; // true: the kernel ran, or the compiler rejected it
     bool right;
     bool died;     // ended an earlier process, so it does not run
-    bool borrows;  // `out` belongs to another trial
+    bool borrows;  // `out` is the buffer of another trial
     double rounds; // rounds of a timed run; 0: not timed
     rate_times launches, times;
 } trial;

@@ -162,7 +162,7 @@ SUBGROUPS_OF(16)
 SUBGROUPS_OF(32)
 SUBGROUPS_OF(64)
 static double subgroup_flops(const knobs *k) {
-    return (double)k->subgroup; // the sums of one sub-group
+    return (double)k->subgroup; // one sum over a sub-group
 }
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \
@@ -205,7 +205,8 @@ static double amx_flops(const knobs *k) {
     return 4.0 * 2.0 * 16 * 16 * 32;
 }
 
-// AMX tiles of bytes, with both signs, no four alike, and the extreme values -128 and 127.
+// AMX tiles of bytes. The input has both signs, and the extreme values -128 and 127. No four
+// adjacent bytes are equal.
 static bool amx_i8_applies(const clattn_capabilities *device) {
     return takes_x86(device) && cla_os_cpu_has_amx_i8();
 }

@@ -28,7 +28,8 @@ typedef struct probe_rate {
     float spread;
     int runs;
     bool sure;
-    bool settled;     // far below the other rates, and measured again next to the best of them
+    // measured again next to the best other probe, because the rate was far below the others
+    bool settled;
     bool died;        // ended an earlier process, so it was not run again
     int64_t measured; // seconds since 1970; 0: not run
 } probe_rate;

@@ -77,7 +77,8 @@ static void tell(const clattn_context *c, const program *p) {
                  clattn_kernel_sources[p->spec.id].name, (double)c->compile_limit_ns / 1e6);
 }
 
-// The limit is over. False: there is no memory to note that.
+// Let the call continue without program p, because its time limit has passed. False: there is no
+// memory to note that.
 static bool go_on(clattn_context *c, program *p) {
     if (p->late) return true;
     if (!cla_unfit_late(c, &p->spec)) return false;

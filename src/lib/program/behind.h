@@ -8,7 +8,7 @@
 // The call that a build runs for, while that call waits.
 typedef struct build_wait {
     const void *thread;   // cla_unfit_thread
-    clattn_status status; // of the build, once it is over
+    clattn_status status; // status of the build, once it has ended
     bool over;
 } build_wait;
 

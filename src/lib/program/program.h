@@ -83,10 +83,10 @@ typedef struct program {
 // Return the compiled kernel, which the context owns. On BUILD_FAILED the build log goes to the log
 // callback.
 clattn_status cla_program_get_spec(clattn_context *context, const program_spec *spec, program **result);
-// The same with PROGRAM_OPTIONS and no inserted text.
+// As cla_program_get_spec, with PROGRAM_OPTIONS and without inserted text.
 clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
-// The same with k->work_group set: 1 on a CPU, else the largest power of two up to `most` that the
-// device and the compiled kernel allow.
+// As cla_program_get, with k->work_group set: 1 on a CPU, else the largest power of two up to
+// `most` that the device and the compiled kernel allow.
 clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
                                     program **result);
 

@@ -147,7 +147,7 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     if (code == CL_OUT_OF_RESOURCES) return step != UNFIT_SOURCE;
     if (code != OPENCL_ILLEGAL_ACCESS) return true;
     cla_os_mutex_lock(&c->error_lock);
-    const bool has_run = c->has_run; // true: an earlier kernel may have caused it
+    const bool has_run = c->has_run; // true: an earlier kernel may have caused the illegal access
     cla_os_mutex_unlock(&c->error_lock);
     return !has_run;
 }

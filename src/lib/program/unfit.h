@@ -15,7 +15,7 @@ typedef enum unfit_step {
     UNFIT_OBJECT, // create a further kernel object: treated as a failed launch
     UNFIT_ARGUMENT,
     UNFIT_LAUNCH,
-    UNFIT_LATE, // no failure: its build goes on behind calls (behind.h)
+    UNFIT_LATE, // not a failure: the build continues behind calls (behind.h)
     UNFIT_STEPS
 } unfit_step;
 

@@ -14,7 +14,7 @@ typedef struct unfit_mark {
     uint64_t inserted; // hash of the inserted text; 0: none
     unfit_step step;
     cl_int code;
-    size_t work_group; // of the failed launch
+    size_t work_group; // work-group of the failed launch
     uint32_t group;    // new limit of the work-group, if `smaller`
     bool smaller;
     bool kept;         // stored in the cache

@@ -85,7 +85,7 @@ typedef enum case_op { CASE_ATTEND = 0, CASE_DECODE, CASE_LAYER, CASE_LINEAR, CA
 // the size of axis a to 1.
 struct score_map {
     int rank, repeat;
-    clattn_type type; // of a bias
+    clattn_type type; // storage type of a bias
 };
 #define MAP_REPEAT_BATCH 1
 #define MAP_REPEAT_HEADS 2
@@ -105,8 +105,8 @@ typedef enum case_host {
 typedef enum case_contents {
     CASE_ORDINARY = 0,
     CASE_HIDDEN_NAN, // q, k and v past the lengths are NaN
-    CASE_SEEN_NAN,   // one key is NaN
-    CASE_ROW_NAN,    // one query row is NaN
+    CASE_SEEN_NAN,   // one key contains NaN
+    CASE_ROW_NAN,    // one query row contains NaN
     CASE_HUGE,       // all scores are equal and huge
     CASE_HUGE_NEGATIVE,
     CASE_DOMINANT, // one key's score is so large that the other weights underflow to 0
@@ -147,10 +147,11 @@ struct test_case {
     int32_t values;                        // 0: v has k's type; otherwise 1 + v's type
     // Numbers that share a scale; 0 or 1: a whole row. value_group 0: as scale_group.
     int64_t scale_group, value_group;
-    clattn_type scale_type;             // of the scales of k and v, or of a projection's matrices
-    bool zeros;                         // these have zero points
-    clattn_type matrix_type, bias_type; // of the projections
-    enum layout layout;                 // of every tensor
+    // type of the scales of k and v, or of the scales of a projection's matrices
+    clattn_type scale_type;
+    bool zeros;                         // k and v, or the matrices, have zero points
+    clattn_type matrix_type, bias_type; // types of the projections' matrices and biases
+    enum layout layout;                 // layout of every tensor
     bool packed;                        // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
     bool latent;                        // v is a view of k's rows
     // Attention composed of CLBlast's products: a baseline of the bench.
@@ -174,15 +175,15 @@ struct test_case {
     bool weights, scores; // these are returned; scores_at selects which scores
     clattn_type weights_type;
     clattn_tap scores_at;
-    bool dlse;             // of a backward
-    clattn_type grad_type; // of dq, dk and dv
+    bool dlse;             // a backward has a derivative of lse
+    clattn_type grad_type; // type of dq, dk and dv
     int only;              // bit GRADIENT_Q...: compute this gradient; 0: all
     // Scale, softcap, causality, alignment, offset, window and dropout. case_make sets the other
     // fields.
     clattn_score score;
     clattn_rope rope;
     int32_t append;             // number of appended keys (case_kv.h)
-    bool positions;             // explicit ones, from case_positions.h
+    bool positions;             // positions are explicit, from case_positions.h
     bool has_past, past_shared; // some keys are in past_k and past_v (case_kv.h)
     int64_t past;               // rows of the past, of the n_kv
     int past_count;             // 0: all items have the same number of past rows
@@ -200,8 +201,9 @@ struct test_case {
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;
-    clattn_precision precision; // of the projections
-    bool packs;                 // their weights are packed before the call (clattn_linear_pack)
+    clattn_precision precision; // precision of the projections
+    // weights of the projections are packed before the call (clattn_linear_pack)
+    bool packs;
     case_ragged ragged;
     case_contents contents;
     uint64_t seed;
@@ -237,12 +239,13 @@ struct case_host_row {
     const char *key;
     bool of_heads; // [H] floats; otherwise [B] integers
     enum { CASE_PER_ONE, CASE_PER_ROWS, CASE_PER_KEYS } per;
-    double low, high; // of random numbers; `high` is multiplied by Nq or Nkv as `per` says
+    double low, high; // range of random numbers; `high` is multiplied by Nq or Nkv as `per` says
     size_t field;
 };
 extern const struct case_host_row case_hosts[CASE_HOSTS];
 
-bool case_attends(const struct test_case *test);  // attention's forward call alone
+// true for a forward call of attention without a layer
+bool case_attends(const struct test_case *test);
 bool case_projects(const struct test_case *test); // a layer or a linear
 bool case_is_self(const struct test_case *test);  // a layer whose keys are computed from x
 

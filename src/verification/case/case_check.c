@@ -125,7 +125,8 @@ static double weights_moved(const struct case_data *data) {
     return tanh(scale * q * k * (u_q + u_k + u_q * u_k) / 2);
 }
 
-// A single weight may be off by its own rounding, twice, and by the rounding of its score.
+// Returns the largest error of a weight: twice its own rounding, plus the effect of the rounding of
+// its score.
 static double weights_limit(const struct case_data *data) {
     const struct test_case *t = &data->test;
     if (t->weights_type == CLATTN_TYPE_F32) return 0;
@@ -182,7 +183,7 @@ bool case_agrees(const struct case_data *data, const struct case_result *got, ch
 static double row_work(const struct test_case *t) {
     const double head = (double)t->n_kv * (double)(t->head_dim + t->head_dim_v), m = (double)t->width;
     if (t->op == CASE_LINEAR) return m * (double)out_width(t);
-    if (t->op == CASE_BACKWARD) return 4 * head; // six products with their error sizes
+    if (t->op == CASE_BACKWARD) return 4 * head; // six products, which also compute error sizes
     if (t->op != CASE_LAYER) return head;
     return (double)t->heads * m *
            (2.0 * (double)t->n_kv + 2.0 * (double)t->head_dim + 2.0 * (double)t->head_dim_v);

@@ -16,14 +16,14 @@ enum {
     CASE_Y,
     CASE_MATRIX,
     CASE_MATRIX_BIAS = CASE_MATRIX + LAYER_MATRICES,
-    CASE_NORM = CASE_MATRIX_BIAS + LAYER_MATRICES, // of q and of k
+    CASE_NORM = CASE_MATRIX_BIAS + LAYER_MATRICES, // weights of the norms of q and of k
     CASE_GATE = CASE_NORM + 2,
     CASE_GATE_BIAS,
     CASE_MASK,
     CASE_BIAS,
     CASE_PAST_K,
     CASE_PAST_V,
-    CASE_DOUT, // of a backward
+    CASE_DOUT, // derivatives of a backward
     CASE_DLSE,
     CASE_INPUTS,
     CASE_PACKED = CASE_INPUTS,
@@ -31,7 +31,7 @@ enum {
     CASE_LSE,
     CASE_WEIGHTS,
     CASE_SCORES,
-    CASE_GRADIENT, // of a backward, in the order of GRADIENT_Q
+    CASE_GRADIENT, // results of a backward, in the order of GRADIENT_Q
     CASE_TENSORS = CASE_GRADIENT + GRADIENTS,
     // Tensors that may have scales: k, v, their past, the matrices and the gate.
     CASE_SCALED = 5 + LAYER_MATRICES

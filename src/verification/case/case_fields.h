@@ -8,12 +8,12 @@
 enum field_kind {
     FIELD_SIZE,    // key and a number; always present
     FIELD_INT64,   // key and a number; default 0, or the field at `like`
-    FIELD_PLACE,   // the same; may be negative
+    FIELD_PLACE,   // as FIELD_INT64; the number may be negative
     FIELD_INT32,   // key and a number; default 0
     FIELD_FLOAT,   // the same
     FIELD_DOUBLE,  // the same
     FIELD_FLAG,    // key alone; default false
-    FIELD_ABSENT,  // key alone if the flag is false; default false in a suite, true in a name
+    FIELD_ABSENT,  // the key, if the flag is false; default false in a suite, true in a name
     FIELD_WORD,    // key and a word of `names`; the first is the default
     FIELD_TYPE,    // key and a type; default the type at `like`
     FIELD_CAUSAL,  // full or causal; always present

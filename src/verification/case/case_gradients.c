@@ -16,7 +16,7 @@ struct judged {
     const struct case_data *data;
     const struct case_result *got;
     const struct case_sample *sample;
-    clattn_type type; // of the plain computation
+    clattn_type type; // storage type that the plain computation rounds to
     struct reference_gradients right, plain;
 };
 
@@ -101,7 +101,8 @@ static bool gradient_agrees(const struct judged *j, int gradient, char *why, siz
     return good;
 }
 
-// The error of all gradients together: a single gradient may be nothing but rounding.
+// Returns the error of all gradients together, because a single gradient may consist of rounding
+// errors only.
 static double nmse_of(const struct judged *j) {
     double squares = 0, norm = 0;
     for (int g = 0; g < GRADIENTS; g++) {

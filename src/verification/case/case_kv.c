@@ -53,7 +53,7 @@ void case_kv_make(struct case_data *data) {
     if (t->page_size > 0) make_blocks(data, &random);
 }
 
-// False for a table that repeats: it has no rows of its own.
+// Returns false for a table that repeats, which has no rows of its own.
 static bool whole(const struct case_data *data, int tensor) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
     return guarded_shape_numbers(&shape) <= GUARDED_PERIOD_OF(shape.type);

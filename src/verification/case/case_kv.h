@@ -24,7 +24,7 @@ int case_kv_scales(int tensor);
 // Bind k, v and their companion tensors and set them in the call. The values are those of `keys`.
 void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
                   struct case_arrays *arrays);
-// The same for caches and new rows.
+// As case_kv_bind, for caches and new rows.
 void case_kv_bind_append(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 
 #endif

@@ -57,8 +57,8 @@ static void rotate(const struct test_case *t, struct place *place, const clattn_
     }
 }
 
-// Compute keys and values by an earlier call, and remove from the layer what it would compute them
-// with.
+// Compute keys and values by an earlier call. Then remove the tensors from which the layer would
+// compute them.
 void case_layer_bind_ready(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     clattn_layer_params *p = &a->layer;

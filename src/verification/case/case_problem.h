@@ -21,7 +21,7 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
 
 // The storage type whose budget applies to the output.
 clattn_type case_budget_type(const struct test_case *test);
-// The same before the output is rounded: for scores, weights and their sums.
+// As case_budget_type, before the output is rounded: for scores, weights and their sums.
 clattn_type case_score_type(const struct test_case *test);
 
 #endif

@@ -9,7 +9,7 @@
 // itself. Free the result with case_ragged_free.
 const struct case_data *case_ragged_pack(const struct case_data *data);
 void case_ragged_free(const struct case_data *data, const struct case_data *packed);
-// True if the tensor is packed; keys may be a dense batch.
+// True if the tensor is packed. Keys may be a dense batch instead.
 bool case_ragged_has(const struct test_case *test, int tensor);
 
 // True if there are unused rows between the sequences, which lengths exclude.
@@ -29,7 +29,7 @@ void case_ragged_bind_layer(const struct case_data *data, struct place *place, s
 // Unpack a result with `width` values a row to the layout of a dense batch; frees `packed`. Sets
 // *intact to false if an unused row changed.
 double *case_ragged_unpack(const struct case_arrays *arrays, double *packed, int64_t width, bool *intact);
-// The same for a gradient of queries or keys: rows past a length become 0.
+// As case_ragged_unpack, for a gradient of queries or keys: rows past a length become 0.
 double *case_ragged_unpack_gradient(const struct case_arrays *arrays, bool queries, double *packed,
                                     int64_t width, bool *intact);
 

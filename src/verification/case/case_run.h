@@ -31,7 +31,7 @@ struct case_arrays {
                 gradient[GRADIENTS];
         };
     };
-    struct guarded caches[2], new_rows[2]; // of k and v, if the case appends (case_kv.h)
+    struct guarded caches[2], new_rows[2]; // for k and v, if the case appends rows (case_kv.h)
     // Scales and zero points, indexed by case_kv_scales: of k, v, their past, the matrices and the
     // gate.
     struct guarded kv_scales[CASE_SCALED], kv_zeros[CASE_SCALED];
@@ -45,11 +45,11 @@ struct case_arrays {
     int32_t *cu[2];
     struct guarded cu_device[2];
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE], score_mod_gradient[CASE_MOD_SIZE];
-    struct guarded packed_weights[LAYER_MATRICES]; // if the case packs weights
+    struct guarded packed_weights[LAYER_MATRICES]; // set if the case packs weights
     struct guarded ready[2];                       // keys and values from an earlier call
     clattn_attention_params params;
     clattn_attention_backward_params backward;
-    struct case_forward forward; // of a backward
+    struct case_forward forward; // forward call of a backward
     clattn_layer_params layer;
     clattn_linear_params linear;
 };
@@ -58,9 +58,9 @@ struct case_arrays {
 struct case_result {
     clattn_status status;
     char message[256]; // for a status that is not OK
-    bool intact;       // nothing around the outputs changed, and no input
+    bool intact;       // nothing around the outputs changed, and no input changed
     double *out, *lse, *weights, *scores;
-    double *gradient[GRADIENTS]; // with a sample, of its rows of q and its keys
+    double *gradient[GRADIENTS]; // with a sample: only its rows of q and its keys
 };
 
 void case_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);

@@ -22,7 +22,8 @@ int64_t case_kv_blocks(const struct test_case *t) {
     return t->n_kv / t->page_size;
 }
 
-// One page more than the items need, which no item uses.
+// The batch size of the pool of pages: the pages that the items need, and one page that no item
+// uses.
 int64_t case_kv_batch(const struct test_case *t) {
     return t->page_size > 0 ? t->batch * case_kv_blocks(t) + 1 : t->batch;
 }
@@ -85,14 +86,15 @@ static struct guarded_shape shape_of(const struct test_case *t, clattn_type type
                                      const int64_t *sizes) {
     struct guarded_shape shape = {.type = type, .rank = rank, .layout = t->layout};
     memcpy(shape.shape, sizes, (size_t)rank * sizeof *sizes);
-    shape.shape[rank - 1] /= clattn_type_numbers(type); // whole blocks, by case_valid
+    // case_valid has checked that blocks are whole
+    shape.shape[rank - 1] /= clattn_type_numbers(type);
     return shape;
 }
 
 static const struct guarded_shape absent;
 
-// Tensors of a backward besides its forward call's: derivatives and gradients. dbias has the axes
-// of the bias. Options that are replaced by expressions have no gradient of their own.
+// The shapes of a backward's own tensors: derivatives and gradients. dbias has the axes of the
+// bias. Options that are replaced by expressions have no gradient of their own.
 static struct guarded_shape backward_shape(const struct test_case *t, int tensor) {
     const int64_t rows[] = {t->batch, t->heads, t->n_q, t->head_dim_v},
                   sizes[][4] = {{t->batch, t->heads, t->n_q, t->head_dim},

@@ -27,7 +27,7 @@ int64_t case_past_batch(const struct test_case *test);
 int64_t case_places_past(const struct case_data *data, int64_t b);
 int64_t case_places_keys(const struct case_data *data, int64_t b);
 int64_t case_places_most(const struct case_data *data, int64_t b);
-// The row of key j, or with `value` of its value. NULL: there is none.
+// Returns the row of key j or, with `value`, the row of its value; NULL: there is none.
 double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t h, int64_t j);
 
 // The index of item b's first appended key, and the number of appended keys.

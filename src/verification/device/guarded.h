@@ -11,7 +11,7 @@ struct place {
     clattn_context *context;
     cl_context opencl;
     cl_device_id device;
-    cl_command_queue queue; // with profiling if times are measured
+    cl_command_queue queue; // its queue has profiling enabled if times are measured
     int64_t guard;          // elements after every view
     // The state of the random layouts (LAYOUT_SCATTERED). A case starts with its seed.
     uint64_t drawn;
@@ -26,7 +26,7 @@ struct place {
     bool usm;
     // NULL: the error is kept in `error`, and later steps are skipped
     void (*broken)(const char *what, cl_int code);
-    char error[256]; // of the first failed call; "" if none failed
+    char error[256]; // message of the first failed call; "" if none failed
 };
 
 // Guard zones are wide enough for a whole extra tile of rows, so that a tile too many does not
@@ -38,7 +38,8 @@ void place_broken(struct place *place, const char *what, cl_int code);
 // The library's error message of a failed call, or the status in words.
 const char *place_message(const struct place *place, clattn_status status, char text[256]);
 
-// The layout of axes in the buffer. BSHD applies to tensors of rank 4 only; others are DENSE.
+// The layout of axes in the buffer. BSHD applies to tensors of rank 4 only; other tensors are
+// DENSE.
 enum layout {
     LAYOUT_DENSE = 0, // row-major from element 0
     LAYOUT_BSHD,      // [B, N, H, D] in memory
@@ -58,7 +59,7 @@ static inline enum layout layout_loose(enum layout of_call) {
 struct guarded {
     clattn_tensor view;
     struct place *place;
-    size_t bytes; // of the buffer
+    size_t bytes; // bytes of the buffer
     // From place->memory: the buffer's memory, or used by address instead of a buffer.
     void *memory;
     uint8_t *image; // the buffer's contents when it was created; NULL in a bare place
@@ -107,9 +108,10 @@ static inline bool guarded_given(const clattn_tensor *view) {
     return view->buffer || view->svm || view->usm;
 }
 int64_t guarded_count(const clattn_tensor *view);
-int64_t guarded_numbers(const clattn_tensor *view); // numbers in its elements, which may be blocks
+// count of numbers in the elements of a view, which may be blocks
+int64_t guarded_numbers(const clattn_tensor *view);
 int64_t guarded_shape_count(const struct guarded_shape *shape);
-// Numbers in its elements, which may be blocks.
+// Count of numbers in the elements of a shape, which may be blocks.
 int64_t guarded_shape_numbers(const struct guarded_shape *shape);
 void guarded_release(struct guarded *tensor);
 

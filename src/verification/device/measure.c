@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define LEAST_REPEATS 5
-#define PATIENCE 10.0 // the limit is extended up to this many times to reach LEAST_REPEATS
+#define PATIENCE 10.0 // a measurement may exceed its limit by this factor to reach LEAST_REPEATS
 #define MOST_REPEATS 1000
 #define DEFAULT_MS 1000.0
 #define SHORT_NS 5e7 // in a longer call, the time for enqueueing is negligible
@@ -159,7 +159,7 @@ static bool take_turns(struct place *const places[2], const measure_settings *se
 
 bool measure_interleaved(struct place *const places[2], const measure_settings *settings, measure_call *call,
                          void *const users[2], measure_pair *pair) {
-    samples *t = malloc(3 * sizeof *t); // for the two calls, and for their ratios
+    samples *t = malloc(3 * sizeof *t); // times of both calls, and their ratios
     *pair = (measure_pair){0};
     if (t == NULL) place_broken(places[0], "malloc", CL_OUT_OF_HOST_MEMORY);
     const bool ok = t != NULL && take_turns(places, settings, call, users, t);

@@ -6,7 +6,8 @@
 
 typedef struct measure_settings {
     int64_t repeat; // 0: as many as the time allows, at least one
-    // For all repeats; 0: one second, or up to ten if one is too short for five repeats.
+    // Time limit for all repeats. 0: one second, or up to ten seconds if repeats are so long that
+    // five need more.
     double max_ms;
 } measure_settings;
 
@@ -14,9 +15,9 @@ typedef struct measure_settings {
 
 typedef struct measure_times {
     int64_t repeats;
-    // On the device: median, minimum, interquartile range.
+    // Times on the device: median, minimum, interquartile range.
     double time_ns, time_ns_min, time_ns_spread;
-    double wall_ns;                  // from enqueue to finish, median
+    double wall_ns;                  // time from enqueue to finish, median
     double samples[MEASURE_SAMPLES]; // device times, sorted: all, or evenly spaced quantiles
     int sample_count;
 } measure_times;

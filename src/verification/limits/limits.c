@@ -18,8 +18,8 @@ struct limit {
     cl_kernel kernel;
     cl_mem out, source;
     size_t items, group;
-    double work, least_ns; // of a run
-    double max_ms;         // for all runs of a measurement; 0: as many as needed
+    double work, least_ns; // operations of a run, and the shortest run's time
+    double max_ms;         // time limit for all runs of a measurement; 0: as many runs as needed
 };
 
 // Some compilers fuse only mad(), and some hardware has only fma(): both are measured. Separate
@@ -67,9 +67,9 @@ static const char loads_source[] =
     "  STORE(sum, 0, last);\n"
     "  out[get_global_id(0)] = last[0];\n"
     "}\n";
-#define STEPS 64 // of the reduction: one head
+#define STEPS 64 // length of the reduction: one head
 
-// A tile for 32 registers, and one for 16.
+// A tile for devices with 32 vector registers, and a tile for devices with 16.
 static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
 #define TILES ((int)(sizeof tiles / sizeof tiles[0]))
 static const char *const ops[] = {"fma", "mad"};
@@ -295,7 +295,7 @@ static struct limit *create(struct place *place, const struct wanted *wanted, co
     return NULL;
 }
 
-// Return the faster of two, which may be NULL, and destroy the other.
+// Destroy the slower of two limits, either of which may be NULL, and return the other.
 static struct limit *faster(struct limit *a, struct limit *b) {
     const bool take_a = a && (!b || a->work * b->least_ns >= b->work * a->least_ns);
     limit_destroy(take_a ? b : a);

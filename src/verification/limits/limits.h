@@ -12,7 +12,7 @@
 // A cache, and the rate at which all cores together read from it.
 struct limit_level {
     char name[16];  // "L1", "L2", ...; "cache": the largest, if the device reports only that one
-    uint64_t bytes; // of one cache; each core may have its own
+    uint64_t bytes; // size of one cache; each core may have a cache of its own
     double gbytes_per_s;
     uint64_t capacity, read_bytes; // bytes of all cores' caches together, and bytes that were read
 };
@@ -25,26 +25,27 @@ typedef enum limit_engine {
     LIMIT_ENGINE_DOT_I8,
     LIMIT_ENGINE_AMX_BF16,
     LIMIT_ENGINE_AMX_I8,
-    // A GPU's engine. Its probe runs on one work-group, so the device's peak is unknown.
+    // An engine of a GPU. Its probe runs on one work-group only, so the device's peak is unknown.
     LIMIT_ENGINE_OTHER,
     LIMIT_ENGINES
 } limit_engine;
 
 struct limits {
     double fma_gflops, read_gbytes_per_s; // 0: the measurement failed
-    // With the loads of a matrix product from the L1 cache, on CPU devices; 0: not measured.
+    // Multiply-adds with the loads of a matrix product from the L1 cache, on CPU devices. 0: not
+    // measured.
     double fma_loads_gflops;
-    double native_fma_gflops; // by a loop in C, on CPU devices; 0: not measured
-    // All cores together, for engines other than float32 FMA; 0: absent or not measured.
+    double native_fma_gflops; // peak of a loop in C, on CPU devices; 0: not measured
+    // Peaks of all cores together, for engines other than float32 FMA. 0: absent or not measured.
     double engine_gflops[LIMIT_ENGINES];
     double instructions; // per cycle of a core while all cores are busy; x86; 0: not measured
-    // The share of time that busy threads, one a core, actually ran: the minimum over measurements.
-    // x86 only; 0: not measured.
+    // The share of time in which busy threads, one per core, actually ran: the minimum over all
+    // measurements. Measured on x86 only; 0: not measured.
     double cores_share;
     // Median time divided by minimum time of the register-only loop, in the quieter measurement. 0:
     // not measured.
     double disturbed;
-    struct limit_level levels[LIMIT_LEVELS]; // from the fastest on
+    struct limit_level levels[LIMIT_LEVELS]; // caches in order of speed, the fastest first
     int level_count;
 };
 
@@ -55,7 +56,7 @@ void limits_measure(struct place *place, double max_ms, struct limits *found);
 
 #define LIMIT_LINE 1024 // bytes of a line about limits
 
-// One limit as work that can be repeated, long enough that start-up is negligible.
+// One limit as repeatable work. A run is long enough that start-up time is negligible.
 struct limit;
 typedef enum limit_kind { LIMIT_FMA, LIMIT_FMA_LOADS, LIMIT_BF16, LIMIT_READ } limit_kind;
 

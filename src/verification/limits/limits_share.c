@@ -176,8 +176,10 @@ const char *limits_contradiction(const struct limits *found, char text[LIMIT_LIN
 
 // Median time divided by minimum time; an undisturbed loop is a few percent above 1.
 #define CONTENDED 1.15
-#define LEAST_SHARE 0.8      // of the cores' time; below 1 because of starting threads
-#define FEW_INSTRUCTIONS 3.5 // per cycle; a core that runs one thread executes four or more
+// least share of the cores' time; below 1 because threads need time to start
+#define LEAST_SHARE 0.8
+// instructions per cycle; a core that runs one thread executes four or more
+#define FEW_INSTRUCTIONS 3.5
 
 const char *limits_contended(const struct limits *found, char text[LIMIT_LINE]) {
     if (*limits_contradiction(found, text)) return text;

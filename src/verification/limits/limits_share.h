@@ -21,7 +21,7 @@ void limits_take_engines(const clattn_engine *engines, size_t count, unsigned un
 struct limit_demand {
     double flops, bytes, time_ns;
     limit_engine engine;
-    // Measured beside the case on a buffer of the same size; 0: not measured.
+    // Read rate measured beside the case, on a buffer of the same size. 0: not measured.
     double read_gbytes_per_s;
 };
 
@@ -31,7 +31,7 @@ struct limit_share {
     char name[64]; // "" if the device has no limits
     bool reads;
     double rate;    // GB/s if `reads`, else GFLOP/s
-    double percent; // of `rate` that the case reached
+    double percent; // share of `rate` that the case reached, in percent
 };
 struct limit_share limits_share(const struct limits *found, const struct limit_demand *demand);
 
@@ -41,7 +41,7 @@ bool limits_may_read(const struct limits *found, const struct limit_demand *dema
 // A line that names limits of one run that contradict each other; "" if there are none.
 const char *limits_contradiction(const struct limits *found, char text[LIMIT_LINE]);
 
-// A line if others used the cores during the measurement, or limits contradict each other;
+// A line if other programs used the cores during the measurement, or limits contradict each other;
 // otherwise "".
 const char *limits_contended(const struct limits *found, char text[LIMIT_LINE]);
 

@@ -117,7 +117,8 @@ static bool changes(const struct reference *r) {
     return has_rope(r) || r->rotation[0] != 0;
 }
 
-// A plain computation rounds q and RoPE'd rows once more, in the basis of the stored keys.
+// Round a row of q, or a row with RoPE applied, to the storage type of the plain computation. The
+// row is rounded in the basis of the stored keys (Hadamard-transformed or not).
 static void round_stored(const struct reference *r, double *row) {
     if (r->plain == CLATTN_TYPE_F32) return;
     reference_hadamard(row, r->head_dim, r->rotation[0]);

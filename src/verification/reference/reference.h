@@ -24,7 +24,7 @@ struct reference_places {
     int64_t past, past_batch, rows;
     const int32_t *past_lengths, *block_table;
     int64_t page_size; // 0: no pages
-    bool turned_pages; // RoPE was applied to their rows
+    bool turned_pages; // RoPE was already applied to the rows of pages
 };
 
 struct reference {
@@ -36,15 +36,18 @@ struct reference {
     // NULL: absent; read through the strides [B, H, Nq, Nkv].
     const double *mask, *bias;
     int64_t mask_stride[4], bias_stride[4]; // elements; 0 repeats
-    const clattn_score *score;              // its scalars and host arrays; its tensors are ignored
-    const clattn_rope *rope;                // NULL: none
-    const double *positions[2]; // explicit ones of rows and keys, [1 or 3, B, N]; NULL: consecutive
+    // only scalars and host arrays are used; tensors are ignored
+    const clattn_score *score;
+    const clattn_rope *rope; // NULL: none
+    // explicit positions of rows and of keys, [1 or 3, B, N]; NULL: consecutive
+    const double *positions[2];
     // Stored keys and values are Hadamard-transformed in blocks of this many columns. 0: none.
     int64_t rotation[2];
     clattn_type plain; // F32: exact
     // Periods of tables that repeat: of q, of k and v, of mask and bias. 0: a whole tensor.
     int64_t period, kv_period[2], map_period;
-    const int64_t *rows; // of [B, H, Nq], or of [B, Nq] for a layer. NULL: all, in order
+    // sampled rows as indices of [B, H, Nq], or of [B, Nq] for a layer. NULL: all rows, in order
+    const int64_t *rows;
     int64_t row_count;
 };
 
@@ -77,7 +80,7 @@ struct reference_linear {
     const double *x, *w, *b;
     int64_t rows, in, out;
     clattn_type plain;
-    int64_t x_period, w_period; // of a table that repeats; 0: a whole tensor
+    int64_t x_period, w_period; // periods of tables that repeat; 0: a whole tensor
     const int64_t *sample;      // indices of `rows` rows of x; NULL: all, in order
 };
 void reference_linear(const struct reference_linear *problem, double *y);
@@ -87,15 +90,16 @@ struct reference_layer {
     int64_t width, width_y, width_out; // M, My, Mo
     const double *x, *y;               // [B, Nq, M], [B, Nkv, My] (NULL: x)
     const double *wq, *wk, *wv, *wo;   // [out, in]
-    int64_t w_period;                  // of the matrices' tables, as in reference_linear
+    int64_t w_period;                  // period of the matrices' tables, as in reference_linear
     const double *bq, *bk, *bv, *bo;   // NULL: absent
-    struct reference attention;        // sizes, options, mask, bias, plain; its q, k, v are ignored
-    clattn_norm norm;                  // of q and k
-    const double *q_norm, *k_norm;     // NULL: 1
+    // sizes, options, mask, bias and plain; q, k and v are ignored
+    struct reference attention;
+    clattn_norm norm;              // norm of q and k
+    const double *q_norm, *k_norm; // NULL: 1
     double norm_epsilon;
     bool norm_plus_one;
     const double *w_gate, *b_gate; // [gates, M], [gates]
-    int64_t gates;                 // 0: none; H or H * Dv
+    int64_t gates;                 // gates of a row: H, or H * Dv; 0: no gate
 };
 // result->out is the layer's output, dense [B, Nq, Mo]. The other results are its attention's. With
 // `rows`, and without RoPE, norm and gate, only those rows of out are computed.

@@ -14,7 +14,7 @@ struct backward {
     struct reference_gradients to;
     double *q, *k;      // the row of q and the keys of a head, with RoPE applied
     int64_t turned;     // the head whose keys are in k
-    const double *dout; // of the row, like the fields below
+    const double *dout; // row of dout; the fields below also belong to this row
     double lse, delta, delta_size;
 };
 
@@ -64,7 +64,8 @@ static void turn_back(const struct reference *r, int of, int64_t b, int64_t n, d
 static void turn_size(const struct reference *r, double *size) {
     const int64_t width = r->rope->rotary_dim != 0 ? r->rope->rotary_dim : r->head_dim, half = width / 2;
     const bool halves = r->rope->layout == CLATTN_ROPE_HALF;
-    reference_rope(r->rope, size, r->head_dim, (const double[3]){0, 0, 0}); // only the amplitude
+    // applies only the amplitude
+    reference_rope(r->rope, size, r->head_dim, (const double[3]){0, 0, 0});
     for (int64_t d = 0; d < half; d++) {
         double *x = size + (halves ? d : 2 * d), *y = size + (halves ? d + half : 2 * d + 1);
         *x = *y = *x + *y;

@@ -24,8 +24,9 @@ struct reference_backward {
     struct reference forward;
     const int64_t *keys; // rows of dk and dv as indices of [B, Hkv, Nkv]; NULL: all, in order
     int64_t key_count;
-    const double *out, *lse;   // forward's results for all rows, [B, H, Nq, Dv] and [B, H, Nq]
-    const double *dout, *dlse; // of the same shapes; NULL: 0. dout repeats with forward.period
+    const double *out, *lse; // forward's results for all rows, [B, H, Nq, Dv] and [B, H, Nq]
+    // derivatives, with the shapes of out and lse; NULL: 0. dout repeats with forward.period
+    const double *dout, *dlse;
 };
 
 // Dense results; each may be NULL. dbias has the bias's shape. `size` is the scale of an element's

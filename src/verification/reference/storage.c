@@ -93,8 +93,9 @@ double storage_scaled(clattn_type type, bool zeros, double x, struct storage_sca
 }
 
 double storage_round(clattn_type type, double x) {
-    if (CLATTN_TYPE_IS_SCALED(type)) return x;   // its row's scale decides: case_kv.c
-    if (clattn_type_numbers(type) > 1) return x; // its block's scale decides: storage_round_blocks
+    if (CLATTN_TYPE_IS_SCALED(type)) return x; // the scale of the row decides: case_kv.c
+    // the scale of the block decides: storage_round_blocks
+    if (clattn_type_numbers(type) > 1) return x;
     if (type == CLATTN_TYPE_I32) return nearbyint(x);
     if (type == CLATTN_TYPE_F16) return round_to(x, 10, -14, 65504.0);
     if (type == CLATTN_TYPE_BF16) return round_to(x, 7, -126, ldexp(255.0, 120));

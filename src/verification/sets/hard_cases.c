@@ -19,7 +19,7 @@ const struct hard_case hard_cases[] = {
     {"odd-sizes-f16", "attend-f16-b1-h2-n13-nkv67-d41-dv23-full-lse"},
     {"long-bf16", "attend-bf16-b1-h4-hkv1-n2-nkv1030-d128-full-lse"},
 
-    // Every option alone, with few enough rows for decode.
+    // Each option by itself, with few enough rows for decode.
     {"top-left", "attend-f32-b1-h2-n33-nkv70-d64-causal-topleft-lse"},
     {"negative-offset", "attend-f32-b1-h2-n16-nkv33-d64-causal-offsetm9-lse"},
     {"offsets", "attend-f32-b3-h2-n9-nkv33-d64-causal-lse-offsetsm4:0:13"},
@@ -177,7 +177,7 @@ const struct hard_case hard_cases[] = {
     {"pages", "attend-f32-b3-h4-hkv2-n9-nkv144-d64-causal-bshd-lse-pages16-kvlen144:33:70"},
     {"pages-odd", "attend-bf16-b2-h2-n5-nkv105-d64-causal-padded-lse-pages7-maskqk-kvlen105:50-ropehalf"},
 
-    // Many query heads on one latent head, whose v is a view of k.
+    // Many query heads with one latent key/value head, whose v is a view of k.
     {"latent", "decode-f32-b2-h18-hkv1-n2-nkv130-d72-dv64-causal-latent-lse-kvlen130:43-hiddennan"},
     {"latent-bf16", "decode-bf16-b1-h40-hkv1-n1-nkv301-d96-dv64-full-latent-lse-seennan"},
     {"latent-i8",

@@ -124,7 +124,8 @@ static bool is_compiled(const struct pairs *p, int factor) {
                          : pairs_is_compiled(p->family, factor);
 }
 
-// Find a pair that no row has, of compiled options or of any. False: there is none.
+// Find a pair that no row has yet, among compiled options or among all options. False: there is
+// none.
 static bool find_unseen(const struct pairs *p, struct seen *seen, bool compiled, struct pairs_row *row) {
     for (int a = 0; a < seen->options->count; a++)
         for (int b = a + 1; b < seen->options->count; b++) {

@@ -79,8 +79,8 @@ struct pairs {
 // Make an array with the usual number of cases, or more if necessary. Equal seeds mean equal cases.
 // False: unknown family.
 bool pairs_make(const char *family, uint64_t seed, struct pairs *array);
-// The same for the caller's options, where every two values fit. Its rows are no cases for
-// pairs_case.
+// As pairs_make, for the caller's options, of which every two values fit. pairs_case cannot make
+// cases of the rows.
 void pairs_make_of(const struct pairs_options *options, uint64_t seed, struct pairs *array);
 void pairs_free(struct pairs *array);
 

@@ -14,7 +14,7 @@ struct preset {
     float norm_epsilon;
     float scale, softcap;
     int32_t window; // keys that a row sees, itself included; 0: all before it
-    bool sinks;     // learned, one for each head
+    bool sinks;     // sinks are learned, one for each head
     int biases;     // bit LAYER_Q...
 };
 extern const struct preset presets[];

@@ -24,7 +24,7 @@ extern const char *const names_norms[];       // clattn_norm
 extern const char *const names_gates[];       // enum case_gate
 extern const char *const names_ops[];         // enum case_op
 extern const char *const names_layouts[];     // enum layout
-extern const char *const names_v_types[];     // of v: index 1 + clattn_type
+extern const char *const names_v_types[];     // types of v: index 1 + clattn_type
 // Types of k, v and weight matrices, by clattn_type; "-" has no word.
 #define names_kv_types (names_v_types + 1)
 extern const char *const names_ragged[];   // enum case_ragged

@@ -46,7 +46,7 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
 
 // The gradient tensors: rows of "tables/views.def". dout is the first.
 #define FORWARD(field) offsetof(clattn_attention_params, field)
-#define HEADS "[H]" // then the forward option is a host array
+#define HEADS "[H]" // axes of a gradient whose forward option is a host array
 static const struct gradient_rule {
     size_t field, like;
     const char *name, *of, *axes;

@@ -18,8 +18,8 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-#define MAX_ROWS                                                                                             \
-    (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits and pass the end by one tile
+// Most rows of q or k: kernels count rows in 32 bits, up to one tile past the end.
+#define MAX_ROWS (INT32_MAX - 65536)
 
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
@@ -37,7 +37,7 @@ static clattn_status check_enums(clattn_context *c, const clattn_attention_param
     return CLATTN_OK;
 }
 
-// Check q, k, v and out alone, then their shapes against each other.
+// Check each of q, k, v and out, then compare their shapes.
 static clattn_status check_tensors(clattn_context *x, const clattn_attention_params *p, bool planning) {
     const tensor_rule q = {"q", "[B, H, Nq, D]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};

@@ -41,7 +41,7 @@ bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
     return k->type == v->type && dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
 }
 
-// Both sides must have the same number of scales per row.
+// k and v must have the same number of scales per row.
 static bool same_scales(const clattn_tensor *a, const clattn_tensor *b, const clattn_tensor *k,
                         const clattn_tensor *v) {
     const bool groups = a->rank == 4;

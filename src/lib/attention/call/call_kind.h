@@ -14,9 +14,10 @@ int cla_kv_past(const clattn_kv *kv, int b); // keys of item b that are in the p
 
 // True if v is a view of the first numbers of k's rows.
 bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v);
-// The same for scales, zero points and the past, as in latent attention.
+// True if the scales, zero points and past of v are also views of k's, as in latent attention.
 bool cla_kv_is_shared(const clattn_kv *kv);
-// True if new rows are appended to such a cache, so that v_new is a view of k_new.
+// True if new rows are appended to a cache whose v is a view of k, so that v_new is a view of
+// k_new.
 bool cla_kv_is_latent_cache(const clattn_kv *kv);
 
 // Ragged batches: whether sequences are packed, their number (B otherwise), whether keys are packed

@@ -32,8 +32,9 @@ byte_view cla_byte_view(const clattn_tensor *t, uint64_t base) {
 typedef struct search {
     int terms, steps;
     struct byte_axis term[2 * CLATTN_MAX_RANK]; // descending stride; count: largest multiple
-    int64_t most[2 * CLATTN_MAX_RANK + 1];      // largest sum of the terms from here on
-    int64_t divisor[2 * CLATTN_MAX_RANK + 1];   // their common divisor; 0 after the last
+    int64_t most[2 * CLATTN_MAX_RANK + 1];      // largest sum of this term and the following terms
+    // greatest common divisor of these terms' strides; 0 after the last term
+    int64_t divisor[2 * CLATTN_MAX_RANK + 1];
 } search;
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -60,7 +61,8 @@ static void add_terms(search *s, const byte_view *v) {
 // Can the terms from `at` on add up to a value in [low, high]?
 static overlap find(search *s, int at, int64_t low, int64_t high) {
     if (high < 0 || low > s->most[at]) return OVERLAP_NONE;
-    if (low <= 0 || high >= s->most[at]) return OVERLAP_SOME; // all terms at 0, or at most
+    // the sum with all terms at 0, or with all terms at their maximum, is in the interval
+    if (low <= 0 || high >= s->most[at]) return OVERLAP_SOME;
     if (high / s->divisor[at] * s->divisor[at] < low) return OVERLAP_NONE;
     if (++s->steps > OVERLAP_STEPS) return OVERLAP_UNKNOWN;
     const struct byte_axis x = s->term[at];

@@ -74,7 +74,7 @@ typedef struct call_views {
     clattn_context *context;
     int count, memories;
     call_view view[VIEWS_MOST];
-    view_memory memory[VIEWS_MOST + 1]; // the last one is for the workspace
+    view_memory memory[VIEWS_MOST + 1]; // the last element is for the workspace
 } call_views;
 
 void cla_views_begin(call_views *v, clattn_context *context);

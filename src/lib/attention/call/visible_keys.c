@@ -44,14 +44,14 @@ int cla_call_distinct_items(const call *c) {
     return alike && c->problem.batch > 1 ? 1 : c->problem.batch;
 }
 
-// The sum over i in [0, n) of at + i, with each term clamped to [0, most].
+// The sum of at + i over i in [0, n), with each term clamped to [0, most].
 static double held_sum(double n, double at, double most) {
     const double low = fmin(fmax(-at, 0.0), n), high = fmin(fmax(most - at, low), n);
     return (high - low) * (2.0 * at + low + high - 1.0) / 2.0 + (n - high) * most;
 }
 
-// Sum over the rows of item b of the keys they see among its first `keys` keys. Same bounds as
-// items.clh.
+// The number of pairs of a row and a key of item b, such that the row sees the key. Only the item's
+// first `keys` keys count. items.clh has the same bounds.
 static double seen_of(const call *c, int b, int first, int rows, double keys) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;

@@ -12,14 +12,14 @@ typedef struct append_side {
 typedef struct append {
     append_side k, v;
     const clattn_rope *rope; // RoPE of the keys; NULL: none
-    rope_rows roped;         // its rows; `position` is that of row 0 of the cache
+    rope_rows roped;         // RoPE of the new rows; `position` belongs to row 0 of the cache
     // APPEND_ITEM_WORDS words per batch item: start and row count. NULL: `start` and all rows.
     const cl_mem *table;
     int32_t start;
     bool circular;
     bool packed;            // rows are packed, and `table` is the call's table
     int sequences;          // number of sequences if packed
-    const page_args *pages; // of paged caches, else NULL
+    const page_args *pages; // pages of a paged cache; NULL: not paged
     const cl_mem *block_table;
     // Past keys precede the cache, and `past` counts them. If `past` names a table word, `table` is
     // set.

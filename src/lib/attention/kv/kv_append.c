@@ -6,8 +6,8 @@
 #include "attention/kv/kv.h"
 #include "base/host.h"
 
-// First cache row and number of an item's new rows. If q_lengths match the rows, there are as many
-// new rows as query rows.
+// First cache row of an item's new rows, and their number. With q_lengths that match the new rows,
+// an item has as many new rows as query rows.
 typedef struct new_rows {
     int64_t start, count;
 } new_rows;

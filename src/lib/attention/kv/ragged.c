@@ -97,7 +97,7 @@ static clattn_status check_array(const call *c, const array_rule *a) {
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: sequence %d has %d rows, more than %s, %d", a->name, b, length,
                                     a->most_name, most);
-        // the packed rows, since the lengths in use may change from call to call
+        // count all packed rows, because the lengths in use may change from call to call
         if (!most && to - from > *a->longest) *a->longest = to - from;
     }
     return CLATTN_OK;

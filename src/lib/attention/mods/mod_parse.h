@@ -41,10 +41,10 @@ typedef struct mod_node {
     const char *at; // its name, number or operator in the text
     int length;
     const char *from, *to;     // the whole text of the node
-    const char *open, *close;  // the same with surrounding brackets
-    const mod_word *function;  // of a call; NULL: a conversion
-    mod_conversion conversion; // of a conversion; of a function: its operand type
-    int buffer;                // of a load
+    const char *open, *close;  // the node's text with surrounding brackets
+    const mod_word *function;  // function of a call; NULL: a conversion
+    mod_conversion conversion; // the conversion; for a function: its operand type
+    int buffer;                // buffer that a load reads
     int part[4], parts;
     mod_type type;
     int width; // elements of a vector, or 1
@@ -83,7 +83,7 @@ typedef struct mod_tree {
 // The place where an expression leaves the language, and the reason.
 typedef struct mod_fault {
     const char *at;
-    int length; // of the text at `at`
+    int length; // length of the text at `at`
     char why[MOD_FAULT];
 } mod_fault;
 

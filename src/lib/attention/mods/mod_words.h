@@ -52,9 +52,9 @@ typedef enum mod_shape {
 typedef struct mod_word {
     const char *name;
     mod_word_kind kind;
-    mod_type type;   // of a name, constant or type
-    unsigned by;     // of a name: what it depends on
-    mod_shape shape; // of a function
+    mod_type type;   // type of a name, constant or type
+    unsigned by;     // for a name: what its value depends on
+    mod_shape shape; // signature of a function
     int parts;       // number of arguments
     bool alone;      // has no vector form
     // `rounds`: its last bit may differ between vector and scalar. `own`: for integers mods.clh
@@ -71,7 +71,7 @@ int cla_mod_type_width(const char *at, int length, mod_type *type);
 
 // convert_TYPE or as_TYPE, with one argument. Width 0: the word is neither.
 typedef struct mod_conversion {
-    mod_type type; // of the result
+    mod_type type; // type of the result
     int width;
     bool same_bits, saturates; // as_TYPE; suffix _sat
     char rounding;             // last letter of _rte, _rtz, _rtp or _rtn; 0: none

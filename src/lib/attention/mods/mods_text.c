@@ -69,7 +69,7 @@ static const char *take(scanner *s) {
     return NULL;
 }
 
-// Fail with the line and column of a place in the text, what is there, and why.
+// Fail with a message that has the line, the column, the text at this place, and the reason.
 static clattn_status refuse(clattn_context *c, clattn_status status, const mod_source *source, const char *at,
                             int length, const char *why) {
     const char *const name = source->name, *const text = source->text;

@@ -41,9 +41,10 @@ clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r,
 
 // RoPE parameters of the rows of q or k, for kernels that apply RoPE while they compute these rows.
 typedef struct rope_rows {
-    cl_mem frequencies, table;      // frequencies; shifts per batch item, used if `flags` says so
+    // frequencies; shifts per batch item, used if `flags` has ARGS_BATCH_ROWS
+    cl_mem frequencies, table;
     const clattn_tensor *positions; // explicit positions; NULL: `position` and shifts
-    int64_t position;               // of row 0
+    int64_t position;               // position of row 0
     int rotary_dim, flags;          // rotary_dim 0: no RoPE; flags: ARGS_BATCH_ROWS or 0
     // Packed keys: the table word at which the past lengths begin; 0: none.
     int past_word;

@@ -17,7 +17,7 @@ _Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(chunk_args) + LAUNCH_
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
-#define SOFTMAX_FLOPS 16.0 // estimate for one score
+#define SOFTMAX_FLOPS 16.0 // estimated operations for one score
 
 typedef struct unfused {
     program *scores, *softmax, *softmax_out, *softmax_drop, *sums, *values;

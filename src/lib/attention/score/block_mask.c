@@ -7,7 +7,7 @@
 #include "base/host.h"
 
 #define BLOCK_GROUP 16   // work-items per block
-#define ASKED_FLOPS 16.0 // estimate for one score
+#define ASKED_FLOPS 16.0 // estimated operations for one score
 
 _Static_assert(CLATTN_BLOCK_ROWS == ARGS_BLOCK_ROWS && CLATTN_BLOCK_KEYS == ARGS_BLOCK_KEYS,
                "the header's blocks are the kernels'");

@@ -5,7 +5,7 @@
 #include "launch/entry.h"
 #include "device/pointer.h"
 
-#define KEY_FLOPS 50.0 // estimate for one key of the mask: a quarter of ten rounds
+#define KEY_FLOPS 50.0 // estimated operations for one key of the mask: a quarter of ten rounds
 
 clattn_status cla_dropout_check(clattn_context *context, float probability) {
     if (probability >= 0.0f && probability < 1.0f) return CLATTN_OK; // also rejects NaN

@@ -27,7 +27,7 @@ static int64_t parts_of(const clattn_tensor *rows) {
 }
 
 uint64_t cla_norm_backward_scratch(const norm_backward *n) {
-    if (!cla_tensor_given(&n->dw)) return 0; // then there are no shares either
+    if (!cla_tensor_given(&n->dw)) return 0; // without dw, no sums are needed
     const clattn_tensor rows = share_rows(n);
     const int64_t parts = parts_of(&rows);
     return parts > 1 ? cla_workspace_add(0, (uint64_t)parts, sizeof(float) * (size_t)rows.shape[2]) : 0;

@@ -59,9 +59,9 @@ typedef struct layer_gradients {
     bool native;            // CLBlast is not used
     backward_job attention; // if `attends`
     linear_gradients of[GRADIENTS];
-    norm_backward norm[2]; // of q and k
+    norm_backward norm[2]; // norms of q and of k
     gate_backward gate;
-    input_shares shares[2]; // of x and y
+    input_shares shares[2]; // contributions to dx and to dy
     clattn_tensor part[PARTS];
     cl_mem workspace, kept; // buffers of the workspace and of the kept parts
     // The size of the workspace, and the offset of the products' scratch memory in it.

@@ -8,7 +8,7 @@
 #include "launch/entry.h"
 #include "layer/block/elementwise.h"
 
-#define ROW_TENSORS 6         // most tensors of such a kernel
+#define ROW_TENSORS 6         // most tensors of a kernel of this file
 #define ROW_GROUP 256         // work-items for each row; 1 on a CPU
 #define SAMPLE_MOST (1 << 24) // counts are float32, exact up to 2^24
 #define ROWS_MOST (INT32_MAX - 65536)
@@ -28,7 +28,7 @@ typedef struct row_view {
     unsigned types;
     // VIEW_READ or VIEW_WRITE. A written view may be the same view as one that is read.
     view_use use;
-    bool optional, alike; // alike: must have the type of views[0]
+    bool optional, alike; // alike: the type must be that of views[0]
     int rank;
     const int64_t *shape; // NULL: any shape
 } row_view;
@@ -140,7 +140,7 @@ static clattn_status check_norm_numbers(clattn_context *c, const clattn_norm_par
 
 static clattn_status check_norm(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_norm_params *p = to;
-    (void)purpose; // only enqueue exists
+    (void)purpose; // the call has no plan or prepare function
     *p = *(const clattn_norm_params *)params;
     const int64_t *s = p->x.shape, width[1] = {s[2]};
     const row_view views[] = {
@@ -206,7 +206,7 @@ clattn_status clattn_norm_enqueue(clattn_context *context, cl_command_queue queu
 static clattn_status check_activation(clattn_context *c, const void *params, entry_purpose purpose,
                                       void *to) {
     clattn_activation_params *p = to;
-    (void)purpose; // only enqueue exists
+    (void)purpose; // the call has no plan or prepare function
     *p = *(const clattn_activation_params *)params;
     const int64_t *s = p->x.shape;
     const row_view views[] = {{&p->x, "x", "[B, N, M]", TYPES_FLOAT, VIEW_READ, .rank = 3},
@@ -266,7 +266,7 @@ clattn_status clattn_activation_enqueue(clattn_context *context, cl_command_queu
 // ----------------------------------------------------------------------------------- embedding ---
 static clattn_status check_embedding(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_embedding_params *p = to;
-    (void)purpose; // only enqueue exists
+    (void)purpose; // the call has no plan or prepare function
     *p = *(const clattn_embedding_params *)params;
     const int64_t width = p->table.rank == 2 ? cla_tensor_width(&p->table) : 0;
     const int64_t shape[3] = {p->ids.shape[0], p->ids.shape[1], width};
@@ -317,7 +317,7 @@ static clattn_status check_choice(clattn_context *c, clattn_tensor *x, clattn_te
 
 static clattn_status check_argmax(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_argmax_params *p = to;
-    (void)purpose; // only enqueue exists
+    (void)purpose; // the call has no plan or prepare function
     *p = *(const clattn_argmax_params *)params;
     return check_choice(c, &p->x, &p->out, &p->lengths);
 }
@@ -355,7 +355,7 @@ static clattn_status check_fraction(clattn_context *c, const char *name, float x
 
 static clattn_status check_sample(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     clattn_sample_params *p = to;
-    (void)purpose; // only enqueue exists
+    (void)purpose; // the call has no plan or prepare function
     *p = *(const clattn_sample_params *)params;
     clattn_tensor none = {0};
     TRY(check_choice(c, &p->x, &p->out, &none));

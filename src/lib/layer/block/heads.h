@@ -31,8 +31,8 @@ clattn_status cla_norm_check(clattn_context *context, const norm_options *o, boo
 // The norm, without RoPE, of q (which = 0) or k (1), which the projection `made` computes.
 head_norm cla_norm_of(const norm_options *o, int which, const linear *made);
 
-// cla_norm_is_needed: true if there is a norm or RoPE to apply. The others apply it to x = [B,
-// heads, N, D].
+// cla_norm_is_needed: true if there is a norm or RoPE to apply. The other functions apply both to x
+// [B, heads, N, D].
 bool cla_norm_is_needed(const head_norm *n);
 double cla_norm_flops(const head_norm *n, const clattn_tensor *x);
 clattn_status cla_norm_prepare(clattn_context *context, const head_norm *n, clattn_type type);

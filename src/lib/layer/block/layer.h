@@ -20,7 +20,7 @@ typedef struct layer {
     bool straight;    // the projections write them to the caches directly
     bool ragged;      // packed sequences
     bool gated;       // there is a gate
-    clattn_type type; // of q, k and v in the workspace, if native
+    clattn_type type; // type of q, k and v in the workspace, if native
     int64_t head_dim, head_dim_v, n_kv;
     clattn_tensor y;   // what keys and values are made from: the caller's y, or x
     bool applies_rope; // the projections of q and k, or their norms, apply RoPE
@@ -29,7 +29,7 @@ typedef struct layer {
     uint64_t workspace_bytes, scratch;
     norm_options norm;
     // The fields above start as zero.
-    linear of[PROJECTIONS]; // of[PROJECT_OUT].x is the heads' result
+    linear of[PROJECTIONS]; // the input x of of[PROJECT_OUT] is the heads' result
     head_norm q_norm, k_norm;
     call call;                  // the checked attention call on parts of the workspace
     clattn_layer_params params; // a copy; only the attention call reads host arrays
@@ -44,8 +44,8 @@ void cla_layer_take_given(const layer *l, clattn_layer_params *p);
 // Check the layer's own sizes, tensors, matrices and types.
 clattn_status cla_layer_check(layer *l, bool planning);
 
-// Set *size to a weight matrix's rows for each of `heads` heads. Fails if the rows are not a
-// multiple.
+// Set *size to a weight matrix's rows for each of `heads` heads. Fails if the number of rows is not
+// a multiple of `heads`.
 clattn_status cla_layer_check_rows(clattn_context *context, const clattn_tensor *w, const char *name,
                                    const char *letter, int heads, int64_t *size);
 

@@ -15,7 +15,8 @@ typedef struct kv_job {
     linear k, v;
     head_norm k_norm;
     bool in_product; // the projection applies RoPE
-    call rope_call;  // holds k and RoPE for RoPE's functions; attention is not called
+    // describes k and its RoPE for the functions of rope.c; attention is not called
+    call rope_call;
     clattn_layer_kv_params params;
 } kv_job;
 
@@ -131,7 +132,7 @@ static void choose(kv_job *job) {
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
     kv_job *job = to;
-    (void)purpose; // only enqueue exists
+    (void)purpose; // the call has no plan or prepare function
     cla_bytes_zero(job, offsetof(kv_job, params));
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_layer_kv_params *p = &job->params;

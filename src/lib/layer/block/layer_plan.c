@@ -82,7 +82,7 @@ static clattn_status check_attention(layer *l) {
     a->score = p->score;
     if (!l->ready || counts_sequences(l)) a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
-    a->workspace = p->workspace; // the parts will be in it
+    a->workspace = p->workspace; // attention's parts will be in this buffer
     TRY(cla_call_check(l->context, &l->call.params, l->purpose, CALL_PARTS | (l->ready ? CALL_KEYS_ROPED : 0),
                        &l->call));
     a->rope = p->rope;

@@ -20,10 +20,11 @@ typedef struct linear_epilogue {
 // x and y are [B, heads, N, size], so that strides alone split and join heads: column c of a row is
 // element c % size of head c / size. A plain [B, N, M] has one head.
 typedef struct linear {
-    clattn_tensor x;           // [B, G, N, K / G]
-    clattn_tensor w;           // [M, K], last stride 1
-    clattn_tensor b;           // optional [M]
-    clattn_tensor scale, zero; // of w, if its type has them: [M] or [M, groups]
+    clattn_tensor x; // [B, G, N, K / G]
+    clattn_tensor w; // [M, K], last stride 1
+    clattn_tensor b; // optional [M]
+    // scales and zero points of w, if its type has them: [M] or [M, groups]
+    clattn_tensor scale, zero;
     // The packed form of w (packed.h), as words. No buffer: not packed.
     clattn_tensor packed;
     bool split;           // float32 may be split into bf16 terms

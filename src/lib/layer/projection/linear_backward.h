@@ -39,7 +39,7 @@ bool cla_linear_gradients_native(const linear_gradients *g);
 typedef struct linear_sums {
     clattn_tensor x, y;
     int part_rows;
-    int word; // as in linear_gradients
+    int word; // as linear_gradients.word
     cl_mem lengths;
 } linear_sums;
 clattn_status cla_linear_sums_prepare(clattn_context *context, const linear_sums *s);

@@ -1,8 +1,8 @@
 // linear_check.c: the checks that single projections and layers share.
 #include "layer/projection/linear.h"
 
-#define MAX_SIDE                                                                                             \
-    (INT32_MAX - 65536) // of W: kernels count columns in 32 bits, and step past its end by a tile
+// Most columns of W: kernels count columns in 32 bits, up to one tile past the end.
+#define MAX_SIDE (INT32_MAX - 65536)
 
 // Rows of a matrix in blocks consist of whole blocks.
 static clattn_status check_sides(clattn_context *c, const linear_given *m, const tensor_rule *rule) {

@@ -337,8 +337,8 @@ bool cla_linear_is_of_few_rows(const linear *l) {
     return cla_variant_linear_measure(l->choice.id) == PLAN_FEW_ROWS;
 }
 
-// True if both have the same rows, kernel, knobs and positions. A projection without RoPE may share
-// with one that has it.
+// True if both projections have the same rows, kernel, knobs and positions. A projection without
+// RoPE may share a launch with a projection that has RoPE.
 static bool can_share(const linear *first, const linear *l) {
     knobs k = l->choice.knobs;
     if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;

@@ -5,7 +5,8 @@
 #include "base/cache.h"
 #include "program/kernels.h"
 
-#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and a byte that says if they are sure
+// the measured answers, and a byte that says if they are sure
+#define KEPT_BYTES (PLAN_MEASURES + 1)
 
 struct projector {
     os_mutex lock;      // guards the other fields

@@ -7,8 +7,8 @@
 
 #define MOST_ROWS 8 // query rows per pass
 
-// Prefetching is switched off only if it is slower by more than this. A needless prefetch costs
-// less than a missing one.
+// Prefetching is switched off only if it is slower by more than this factor. A needless prefetch
+// costs less than a missing one.
 #define FASTER_UNASKED 1.1f
 
 // Choose the cache level for prefetching the next tile's rows, from the measured rates of this

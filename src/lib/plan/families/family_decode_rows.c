@@ -8,9 +8,10 @@
 
 #define MOST_ROWS                                                                                            \
     128 // per work-item; with D = 576, queries and output have 557 KB and fit a second-level cache
-// A work-group counts as this many when keys are split: partial results of so many rows are costly.
+// For the split of keys, a work-group counts as this many groups, because partial results of so
+// many rows are costly.
 #define WORTH 2
-#define KEYS_OF_A_RANGE 256 // see MIN_SPLIT_KEYS in families.c
+#define KEYS_OF_A_RANGE 256 // least keys of a split: see MIN_SPLIT_KEYS in families.c
 
 // Accumulators for 32 registers, for 16, and for 32 registers of four lanes, as in flash_lanes.
 static void complete(knobs *k, const knobs *row, int64_t all) {

@@ -14,7 +14,7 @@
 // The emulation only verifies indices. Without optimisation it compiles in a fifth of the time
 // (PoCL 3.1).
 #define EMULATION_OPTIONS "-cl-std=CL1.2 -cl-opt-disable"
-// Half as many hardware threads, with twice the registers each.
+// Intel's option halves the number of hardware threads, and doubles the registers of each.
 #define DPAS_OPTIONS "-cl-std=CL1.2 -cl-intel-256-GRF-per-thread"
 #define MOST_WARPS 16 // per work-group
 #define MANY_COLUMNS 64

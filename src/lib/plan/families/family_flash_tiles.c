@@ -13,12 +13,14 @@
 #define MOST_GROUP 1024
 #define MOST_CHUNK 64
 #define LARGE_LOCAL (64 << 10)
-#define LEAST_ROWS 16 // of all query heads of a key/value head
+// with fewer query rows of all heads of a key/value head, most of a tile is idle
+#define LEAST_ROWS 16
 
 #define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
 
-// In order of preference. The first halves the traffic of K and V, but with less than 64 KiB of
-// local memory it leaves no room for a second group. The fourth needs 16,016 bytes of local memory.
+// In order of preference. The first tile halves the traffic of K and V. With less than 64 KiB of
+// local memory, only one group of this tile fits a compute unit. The fourth tile needs 16,016 bytes
+// of local memory.
 static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32},
                                     {8, 8, 8, 32},   {4, 8, 16, 16}, {4, 16, 8, 32},
                                     {4, 4, 16, 16},  {4, 8, 8, 16},  {4, 4, 8, 16}};
@@ -27,7 +29,8 @@ static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16,
 static int sums_of(const tile_shape *s, int head_dim_v) {
     return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
 }
-// Dropout needs one more word per work-item. Rows of several heads need their places.
+// The bytes of local memory. Dropout needs one more word per work-item. For rows of several heads,
+// each row's place is stored.
 static uint64_t bytes_of(const tile_shape *s, const problem *p, enum kernel_id id, int subgroup) {
     const int dropped = p->dropout ? s->group_rows * s->group_columns : 0;
     const uint64_t places =

@@ -20,7 +20,8 @@ static double integer_work(const linear_problem *p, int rows) {
 // True if integer products are predicted to be at least 10 % faster for a block of rows. An
 // instruction counts as 4 operations per lane for integers, and 2 for floats.
 static bool integers_win(const plan_input *in, const linear_problem *p) {
-    if (p->type_w == CLATTN_TYPE_I8) return false; // memory limits the speed of floats too
+    // with floats, memory limits the speed too, so integers gain nothing
+    if (p->type_w == CLATTN_TYPE_I8) return false;
     const int rows = p->rows < 1 ? 1 : p->rows > 4 ? 4 : (int)p->rows;
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0;
     return float_work(p, rows) * integers > 1.1 * integer_work(p, rows) * floats;

@@ -73,7 +73,8 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         int tile = 0;
         k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
         k.row_panels = 2 - i % 2,
-        k.reduction_tile = k.dot_bf16 || k.dot_i8 ? 512 : 256; // the same number of bytes of x
+        // x has the same number of bytes in both cases
+            k.reduction_tile = k.dot_bf16 || k.dot_i8 ? 512 : 256;
         cla_knobs_override(&k, row);
         k.dot_i8 = base.dot_i8;
         const int block = common_multiple(k.lanes, k.column_block),

@@ -6,7 +6,8 @@
 
 #define FEWEST_ROWS 32           // with fewer rows, reading W dominates
 #define FEWEST_ROWS_UNPACKED 128 // with fewer, packing W in each call is too slow
-#define FEWEST_REDUCTION 64      // of split numbers: shorter chains of multiply-adds are more exact
+// least reduction for split float32: shorter chains are more exact as multiply-adds
+#define FEWEST_REDUCTION 64
 // Achieved shares of the peak rates (Xeon with AMX, PoCL 3.1). One product is limited by loads,
 // several products by the engine.
 #define REACHED_BY_ONE 0.2f

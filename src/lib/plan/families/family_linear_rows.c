@@ -4,9 +4,10 @@
 #define COLUMNS 4     // per work-item
 #define PIECE 8       // elements of the reduction per load of a work-item
 #define MOST_BLOCK 16 // rows per block
-// Work-items: enough loads in flight, and sums that fit 16 KiB of local memory.
+// Usual work-items of a group: they have enough loads in flight, and their sums fit 16 KiB of local
+// memory.
 #define USUAL_GROUP 128
-#define LONG_REDUCTION 8192 // from here on 64 work-items share a reduction, else 32
+#define LONG_REDUCTION 8192 // for longer reductions 64 work-items share a reduction, else 32
 
 // Sums of up to four rows, and the rows' places.
 static uint64_t local_bytes(int row_block, int work_group) {

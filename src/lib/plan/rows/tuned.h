@@ -36,7 +36,7 @@ typedef struct tuned_row {
     tuned_range when[CONDITION_COUNT];
     union {
         knobs knobs;
-        int clblast[CLBLAST_MOST_PARAMETERS]; // in a row for a CLBlast kernel
+        int clblast[CLBLAST_MOST_PARAMETERS]; // parameters, if the row is for a CLBlast kernel
     };
 } tuned_row;
 

@@ -1,4 +1,25 @@
-# The calls: their arguments, and the shapes of their results.
+"""The calls: their arguments, and the shapes of their results."""
+import collections
+import ctypes as c
+
+import numpy as np
+
+from ._abi import (
+    CLATTN_BLOCK_KEYS, CLATTN_BLOCK_ROWS, clattn_activation_params, clattn_append_params,
+    clattn_argmax_params, clattn_attention_backward_params, clattn_attention_params,
+    clattn_dropout_mask_params, clattn_embedding_params, clattn_hadamard_params, clattn_index_params,
+    clattn_topk_params,
+    clattn_layer_backward_params, clattn_layer_kv_params, clattn_layer_params,
+    clattn_linear_backward_params, clattn_linear_params, clattn_merge_params, clattn_norm_params,
+    clattn_rope_params, clattn_sample_params, clattn_shift_params,
+)
+from .buffer import Buffer, _shape
+from .runtime import library
+from .storage import BLOCKS, STORAGE
+from .values import _array, _bool, _number, _suits, _type
+
+# The tensors of a cache that a call with new rows writes.
+_CACHES = "k", "v", "k_scale", "v_scale", "k_zero", "v_zero"
 _Form = collections.namedtuple("_Form", "params sizes main outputs written sized", defaults=((), (), ()))
 
 
@@ -107,7 +128,7 @@ def _attention(g):
     outputs = [_out(g, "out", q.shape[:3] + (_width("v", v),), q.dtype)]
     outputs += _extras(g, q.shape[:3], (batch, q.shape[1], rows, _keys(g, own)))
     appends = g.get("k_new") is not None or g.get("v_new") is not None
-    return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * appends)
+    return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, _CACHES * appends)
 
 
 # Gradients: the name, the tensor, and whether the gradient is computed by default.
@@ -162,7 +183,7 @@ def _layer(g):
     x, wo, batch, heads, rows, own = _layer_heads(g)
     outputs = [_out(g, "out", x.shape[:2] + wo.shape[:1], x.dtype)]
     outputs += _extras(g, (x.shape[0], heads, x.shape[1]), (batch, heads, rows, _keys(g, own)))
-    written = ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * _bool("append", g.get("append") or False)
+    written = _CACHES * _bool("append", g.get("append") or False)
     return _Form(clattn_layer_params(), _sizes(batch, heads), x, outputs, written)
 
 
@@ -220,7 +241,7 @@ def _hadamard(g):
 
 def _append(g):
     new = _given(g, "k_new" if g.get("k_new") is not None else "v_new", "[B, Hkv, n, D]")
-    return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale", "k_zero", "v_zero"))
+    return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=_CACHES)
 
 
 def _shift(g):
@@ -286,7 +307,8 @@ def _activate(g):
 def _embedding(g):
     ids, table = _given(g, "ids", "[B, N]"), _given(g, "table", "[V, M]")
     word = _type("table", table.dtype)
-    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + (_width("table", table),), "float32" if word in BLOCKS else table.dtype)])
+    shape, dtype = ids.shape + (_width("table", table),), "float32" if word in BLOCKS else table.dtype
+    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", shape, dtype)])
 
 
 def _argmax(g):

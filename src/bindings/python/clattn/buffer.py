@@ -1,4 +1,28 @@
-# Memory of a device, and views of it.
+"""Memory of a device, and views of it."""
+import contextlib
+import ctypes as c
+import operator
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from ._abi import CLATTN_DRIVER, CLATTN_OUT_OF_MEMORY
+from .opencl import (
+    CL_MEM_COPY_HOST_PTR, CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR, _ask,
+)
+from .runtime import Error, _Owned, library
+from .storage import BF16, BLOCKS, STORAGE, from_bf16, to_bf16, to_blocks
+from .values import _array, _converted, _number, _type
+
+
+# Returns the given context, or that of the first device. context.py defines the function, since it
+# imports this module.
+_context: Any = None
+
+
 class _Memory(_Owned):
     """A cl_mem. It lives as long as a call or a view uses it, even longer than its context. `owner`
     is the host memory under it."""
@@ -139,16 +163,16 @@ class Buffer:
         if array.dtype != kind and not (word == "bfloat16" and array.dtype.itemsize == 2 and array.dtype.name in ("uint16", "bfloat16")):
             raise TypeError(f"array: {array.dtype} cannot lie as {word}: Buffer(array, dtype) converts a copy")
         reason = "a stride is negative, or no multiple of an element" if any(s < 0 or s % kind.itemsize for s in array.strides) else \
-            "its address is no multiple of an element" if array.ctypes.data % kind.itemsize else "it has no elements" if not array.size else None
+            "its address is no multiple of an element" if array.ctypes.data % kind.itemsize else \
+            "it has no elements" if not array.size else None
         with context._use():
             nbytes = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + kind.itemsize
-            if not reason and not _in_place(context, array.ctypes.data, nbytes):
+            if not reason and not context._in_place(array.ctypes.data, nbytes):
                 reason = "the device has memory of its own"
             if reason and not copy:
                 raise ValueError(f"array: it cannot be shared, {reason}: Buffer(array) copies it, and so does over(array, copy=True)")
             if reason:
-                self.__init__(array, word, context)
-                return self
+                return cls(array, word, context)
             flags = CL_MEM_USE_HOST_PTR | (CL_MEM_READ_WRITE if array.flags.writeable else CL_MEM_READ_ONLY)
             memory = _Memory(context, nbytes, flags, array.ctypes.data, owner=(given, array))
         self._set(memory, word, array.shape, array.strides)
@@ -258,7 +282,8 @@ class Buffer:
             return Later(None, self.numpy(), None, None)
         with self.context._use():
             event = c.c_void_p()
-            return Later(*self._span(event), event, self._memory)
+            span, view = self._span(event)
+            return Later(span, view, event, self._memory)
 
     def __array__(self, dtype=None, copy=None):
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
@@ -268,7 +293,7 @@ class Buffer:
         if 0 in [s for s, n in zip(self.strides, self.shape) if n > 1]:
             raise ValueError("a view that repeats is not written")
         if self.shared and not self._memory.owner[1].flags.writeable:
-            raise ValueError("the Buffer lies over an array that may not be written")
+            raise ValueError("the Buffer shares an array that may not be written")
         array = array.numpy() if isinstance(array, Buffer) else _array("array", array)
         array = np.broadcast_to(_stored("array", array, self.dtype), self.shape)
         with self.context._use():
@@ -335,16 +360,3 @@ def _stored(name, array, word):
     if kind.kind == "f" and array.dtype.kind in "iuf":
         return array.astype(kind)
     return _converted(name, array, kind)
-
-
-def _in_place(context, address, nbytes):
-    """True if the device computes in host memory of this alignment (clattn_context_in_place).
-
-    The answer is stored by alignment and size."""
-    place = (address | 4096) & -(address | 4096), (nbytes | 64) & -(nbytes | 64)
-    found = context._placed.get(place)
-    if found is None:
-        answer = c.c_bool()
-        _Call(context, None).run("clattn_context_in_place", address, nbytes, c.byref(answer))
-        found = context._placed[place] = answer.value
-    return found

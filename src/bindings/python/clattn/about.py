@@ -1,10 +1,11 @@
-# The text of help() for each keyword, in the order of help() and of signatures: tensors, then
-# common options. A key "CALL.KEYWORD" replaces the text of KEYWORD for the params of CALL.
-# tests/python/check_words.py finds a keyword without a text. The letters are
-#    B          batch size
-#    H, Hkv     number of query heads and of key heads
-#    Nq, Nkv    number of query rows and of keys
-#    D, Dv      head sizes
+"""The text of help() for each keyword, in the order of help() and of signatures: tensors, then
+common options. A key "CALL.KEYWORD" replaces the text of KEYWORD for the params of CALL.
+tests/python/check_words.py finds a keyword without a text. The letters are
+   B          batch size
+   H, Hkv     number of query heads and of key heads
+   Nq, Nkv    number of query rows and of keys
+   D, Dv      head sizes"""
+
 ABOUT = {
     # Tensors.
     "x": "input [B, Nq, M]",

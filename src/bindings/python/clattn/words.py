@@ -1,7 +1,10 @@
-# Keywords of other libraries (torch, FlashAttention, FlashInfer, transformers, ONNX, cuDNN, ggml),
-# for error messages. A row has the keyword of this module, the text that follows "use", and the
-# words of other libraries. Several rows may share a word: the first row whose keyword the call has
-# is used. tests/python/check_words.py compares the rows with the tables of docs/porting.md.
+"""Keywords of other libraries (torch, FlashAttention, FlashInfer, transformers, ONNX, cuDNN, ggml),
+for error messages. A row has the keyword of this module, the text that follows "use", and the
+words of other libraries. Several rows may share a word: the first row whose keyword the call has
+is used. tests/python/check_words.py compares the rows with the tables of docs/porting.md."""
+import difflib
+import functools
+
 _ELSEWHERE = (
     ("scale", "scale, where 0 and None are 1/sqrt(D)",
      "softmax_scale sm_scale scaling attn_scale qk_scale kq_scale scale_factor norm_factor query_pre_attn_scalar softmax_scaling "
@@ -64,9 +67,9 @@ _ELSEWHERE = (
     ("cu_seqlens_q", "cu_seqlens_q [B+1], and cu_seqlens_kv for packed keys",
      "cu_seqlens cu_seq_lens_q qo_indptr q_indptr cu_seq_len_q cu_seqlens_q_padded cu_seqlens_k_new ragged_offset query_start_loc "
      "q_cu_seqlens qo_start_loc"),
-    ("max_q", "max_q, which is found of cu_seqlens_q where that lies in host memory",
+    ("max_q", "max_q, which is computed from a cu_seqlens_q in host memory",
      "max_seqlen_q max_length_q max_seqlen max_q_len max_seq_len_q"),
-    ("max_kv", "max_kv, which is found of cu_seqlens_kv where that lies in host memory",
+    ("max_kv", "max_kv, which is computed from a cu_seqlens_kv in host memory",
      "max_seqlen_k max_length_k max_seqlen_kv max_kv_len max_seq_len_kv"),
     ("q", "the packed axis of q, which is as long as its shape says", "max_total_seq_len_q"),
     ("k", "the packed axis of k, which is as long as its shape says", "max_total_seq_len_kv"),
@@ -148,7 +151,7 @@ _ELSEWHERE = (
     ("lengths", "lengths", "seq_lens seqlens context_lens kv_lengths"),
     ("cache_dir", "cache_dir", "cache cache_folder cache_path kernel_cache"),
     ("device", "device", "device_id device_index device_name ordinal gpu_id"),
-    ("partition", "partition", "shard split parallel mode"),
+    ("partition", "partition", "deal shard split parallel mode"),
     ("shares", "shares", "tensor_split split_ratio ratios"),
 )
 # Words without a keyword: the reason, and the words.
@@ -171,7 +174,7 @@ _NOWHERE = (
 @functools.cache
 def _elsewhere():
     """Return the rows for each word of other libraries."""
-    found = {}
+    found: dict[str, list[tuple[str | None, str]]] = {}
     for keyword, says, words in (*_ELSEWHERE, *((None, *row) for row in _NOWHERE)):
         for word in words.split():
             found.setdefault(word, []).append((keyword, says))

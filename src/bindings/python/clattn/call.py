@@ -1,6 +1,31 @@
-# One call of the header: its params from keywords, and the objects that must live as long as the
-# call. PARTS are structs inside others whose fields are keywords, too.
-PARTS = ("clattn_score", "clattn_kv", "clattn_selection", "clattn_attention_params", "clattn_attention_backward_params", "clattn_layer_params")
+"""One call of the header: its params from keywords, and the objects that must live as long as the
+call."""
+import ctypes as c
+import functools
+import re
+import textwrap
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ._abi import (
+    CLATTN_MAX_RANK, CLATTN_OK, ENUMS, HEADER, clattn_progress, clattn_rope, clattn_rope_params,
+    clattn_tensor,
+)
+from .about import _PLACES, _about
+from .buffer import Buffer, _Memory, _stored
+from .opencl import CL_MEM_READ_ONLY, _ask
+from .runtime import Error, library
+from .storage import STORAGE
+from .values import (
+    I32, _array, _bool, _converted, _enum, _host, _number, _real, _suits, _text, _type, _words,
+)
+from .words import _stranger
+
+# Structs inside others whose fields are keywords, too.
+PARTS = ("clattn_score", "clattn_kv", "clattn_selection", "clattn_attention_params", "clattn_attention_backward_params",
+         "clattn_layer_params")
 INTEGERS = {"int": c.c_int, "unsigned": c.c_uint, "size_t": c.c_size_t, "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64,
             "uint64_t": c.c_uint64}
 REALS = {"float": c.c_float, "double": c.c_double}
@@ -53,7 +78,7 @@ def _described(struct, name, call):
 def _keywords(kind):
     """Return the keywords of a call with these params, in the order of help(), each with its
     struct."""
-    found = {name: type(part) for name, part in _fields(kind()).items() if _annotation(type(part), name)}
+    found = {name: type(part) for name, part in _fields(kind()).items() if _annotation(part.__class__, name)}
     return {name: found[name] for name in sorted(found, key=lambda name: _PLACES.get(name, len(_PLACES)))}
 
 
@@ -79,7 +104,9 @@ class Packed:
         self._struct, self._memory = struct, memory
 
     def __repr__(self):
-        return f"<clattn.Packed of {self._memory.nbytes} bytes on {self._memory.context._named()}>" if self._memory else "<clattn.Packed, without effect>"
+        if not self._memory:
+            return "<clattn.Packed, without effect>"
+        return f"<clattn.Packed of {self._memory.nbytes} bytes on {self._memory.context._named()}>"
 
 
 class _Call:
@@ -90,7 +117,12 @@ class _Call:
 
     def __init__(self, context, params, sizes=None, written=(), planned=False):
         self.context, self.params, self.sizes, self.written, self.planned = context, params, sizes or {}, written, planned
-        self.kept, self.results, self.failed, self.sized, self.mods = [], [], [], (), {}
+        self.kept: list[Any] = []
+        self.results: list[tuple[Any, Any]] = []
+        self.failed: list[BaseException] = []
+        self.mods: dict[str, bytes] = {}
+        self.sized: tuple[str, ...] = ()
+        self.results_named: list[str] = []
 
     def known(self, name, value):
         """Convert to a numpy array of a type that tensors have."""
@@ -189,9 +221,10 @@ class _Call:
         elif word in REALS:
             value = _real(name, value, REALS[word])
         elif word[:-2] in INTEGERS:
-            if not np.iterable(value) or len(value) != kind._length_:
+            numbers = list(value) if np.iterable(value) else []
+            if len(numbers) != kind._length_:
                 raise ValueError(f"{name}: {kind._length_} numbers are taken, not {value!r}")
-            value = kind(*(_number(name, x, kind._type_) for x in value))
+            value = kind(*(_number(name, x, kind._type_) for x in numbers))
         elif word == "clattn_packed" and isinstance(value, Packed):
             self.kept.append(value)
             value = value._struct
@@ -206,11 +239,12 @@ class _Call:
         elif word in HEADER and isinstance(value, dict):
             self.options(getattr(struct, name), value)
             return
-        elif word in HEADER and word != "clattn_packed" and _annotation(type(struct), name):
+        elif word in HEADER and word != "clattn_packed" and _annotation(struct.__class__, name):
             example = f", such as {{'layout': {value if isinstance(value, str) else 'half'!r}}}" if word == "clattn_rope" else ""
             raise TypeError(f"{name}: a dictionary is taken{example}, of {', '.join(HEADER[word].words)}, not {value!r}")
         elif word in ("clattn_packed", "const clattn_progress *"):
-            raise TypeError(f"{name}: {'what linear_pack made' if word == 'clattn_packed' else 'a function of the share that is done'} is taken")
+            wanted = "what linear_pack made" if word == "clattn_packed" else "a function of the share that is done"
+            raise TypeError(f"{name}: {wanted} is taken")
         else:
             raise TypeError(f"{name} is for C alone" + ": use cache_dir" * (name == "cache"))
         setattr(struct, name, value)
@@ -218,22 +252,22 @@ class _Call:
     def progress(self, function):
         failed = self.failed  # the function must not refer to the call, which refers to it
 
-        def tell(_user, done):
+        def report(_user, done):
             try:
                 answer = function(done)
                 return answer or not isinstance(answer, (bool, np.bool_))
             except BaseException as error:  # cancels the call, which then raises it again
                 failed.append(error)
                 return False
-        told = PROGRESS(tell)
-        struct = clattn_progress(fn=c.cast(told, c.c_void_p))
-        self.kept += [told, struct]
+        callback = PROGRESS(report)
+        struct = clattn_progress(fn=c.cast(callback, c.c_void_p))
+        self.kept += [callback, struct]
         return c.addressof(struct)
 
     def options(self, struct, given):
         """Set fields of the struct, or of its parts, by name. Returns the part that has each
         field."""
-        fields, turned = _fields(struct), set()
+        fields, rope_fields = _fields(struct), set()
         for name, value in given.items():
             if name not in fields:
                 raise TypeError(_stranger(name, fields))
@@ -241,7 +275,7 @@ class _Call:
                 continue
             part = fields[name]
             if isinstance(part, clattn_rope):
-                turned.add(name)
+                rope_fields.add(name)
             if name == "window" and isinstance(value, (tuple, list, np.ndarray)):
                 if len(value) != 2:
                     raise ValueError(f"window: (left, right) is taken, not {value!r}")
@@ -249,11 +283,11 @@ class _Call:
                 self.put(part, "window_right", value[1])
                 value = True
             elif name == "window" and not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
-                raise TypeError(f"window: (left, right) is taken, not {value!r}: a row sees `left` keys before its position and `right` keys "
-                                "behind it, and -1 is unbounded: causal=True, window=(2, 0) sees 3 keys")
+                raise TypeError(f"window: (left, right) is taken, not {value!r}: a row sees `left` keys before its position and `right` "
+                                "keys behind it, and -1 is unbounded: causal=True, window=(2, 0) sees 3 keys")
             self.put(part, name, value)
-        if turned and "layout" not in turned:
-            raise ValueError(f"rope: {min(turned)} is given, layout is not: half or interleaved")
+        if rope_fields and "layout" not in rope_fields:
+            raise ValueError(f"rope: {min(rope_fields)} is given, layout is not: half or interleaved")
         return fields
 
     def run(self, function, *arguments):
@@ -268,9 +302,8 @@ class _Call:
 
     def enqueue(self, function):
         queue = self.context.queue
-        if self.context._recorded:
-            if any(memory is not None for _, memory in self.results):
-                raise ValueError("a call that is recorded writes into Buffers: give it Buffers")
+        if self.context._recorded and any(memory is not None for _, memory in self.results):
+            raise ValueError("a call that is recorded writes into Buffers: give it Buffers")
         self.run(function, queue, c.byref(self.params), 0, None, None)
         if self.context._recorded:
             # A Buffer may be over memory of numpy or torch.

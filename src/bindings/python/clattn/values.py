@@ -1,5 +1,17 @@
-# Conversions of Python values to the header's types. A value is converted exactly, or refused with
-# the name of its field.
+"""Conversions of Python values to the header's types.
+
+A value is converted exactly, or refused with the name of its field."""
+import contextlib
+import ctypes as c
+import operator
+import os
+import re
+import sys
+
+import numpy as np
+
+from ._abi import ENUMS
+from .storage import BF16, SHORT, STORAGE
 
 
 def _words(kind):
@@ -10,14 +22,16 @@ def _words(kind):
 
 
 # Words of other libraries for the values of enums.
-OTHERS = {"neox": "half", "gpt_neox": "half", "neox_style": "half", "rotate_half": "half", "hf": "half", "default": "half", "gptj": "interleaved",
-          "gpt_j": "interleaved", "llama": "interleaved", "meta": "interleaved", "traditional": "interleaved", "norm": "interleaved",
-          "swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_approx": "gelu_tanh", "tanh": "gelu_tanh",
+OTHERS = {"neox": "half", "gpt_neox": "half", "neox_style": "half", "rotate_half": "half", "hf": "half", "default": "half",
+          "gptj": "interleaved", "gpt_j": "interleaved", "llama": "interleaved", "meta": "interleaved",
+          "traditional": "interleaved", "norm": "interleaved", "swish": "silu",
+          "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_approx": "gelu_tanh", "tanh": "gelu_tanh",
           "quick_gelu": "gelu_quick", "relu2": "relu_squared", "squared_relu": "relu_squared", "logistic": "sigmoid", "identity": "none",
           "linear": "none", "upper_left": "top_left", "lower_right": "bottom_right", "rmsnorm": "rms", "rms_norm": "rms",
           "layernorm": "layer", "layer_norm": "layer", "ntk_aware": "ntk", "dynamic_ntk": "dynamic", "math": "unfused",
           "flash_attention": "flash", "flash_attention_2": "flash", "fa2": "flash", "fa3": "flash", "eager": "unfused", "sdpa": "auto",
-          "fp32": "exact", "float32": "exact", "tf32": "split", "per_head": "heads", "raw_scores": "raw", "logits": "raw", "probs": "softmax"}
+          "fp32": "exact", "float32": "exact", "tf32": "split", "per_head": "heads", "raw_scores": "raw", "logits": "raw",
+          "probs": "softmax"}
 
 
 def _enum(name, value, kind):
@@ -49,8 +63,8 @@ def _text(name, value):
 def _bool(name, value):
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    aligned = isinstance(value, str) and ("right" in value or "left" in value)
-    raise TypeError(f"{name}: True or False is taken, not {value!r}" + f": causal=True, alignment={value!r}" * (name == "causal" and aligned))
+    aligned = name == "causal" and isinstance(value, str) and ("right" in value or "left" in value)
+    raise TypeError(f"{name}: True or False is taken, not {value!r}" + f": causal=True, alignment={value!r}" * aligned)
 
 
 def _number(name, value, kind):
@@ -116,7 +130,8 @@ def _borrowed(x):
     """Return a numpy array over the memory of a torch tensor."""
     where = getattr(getattr(x, "device", None), "type", None)
     if where != "cpu":
-        raise TypeError("it has no device that says where it lies" if where is None else f"a tensor on {where} is not taken: .cpu() copies it")
+        raise TypeError("it has no device that says where it lies" if where is None else
+                        f"a tensor on {where} is not taken: .cpu() copies it")
     if getattr(x, "requires_grad", False) and getattr(sys.modules.get("torch"), "is_grad_enabled", bool)():
         raise TypeError("the tensor requires a gradient, which this module does not record: use clattn_torch.attention, or .detach()")
     # numpy() of a detached tensor keeps the storage alive, even if the tensor releases it. It also
@@ -160,7 +175,7 @@ def _suits(name, kind):
         return
     if base == "mask" and floats:
         raise TypeError(f"mask: {word} was given, bool is wanted, where True keeps a key: numbers that are added to the scores are bias")
-    if base == "bias" and kind == bool:
+    if base == "bias" and kind == np.dtype(bool):
         raise TypeError("bias: bool was given, float32, float16 or bfloat16 is wanted: bool is mask, where True keeps a key")
     if base == "mask" and kind.kind in "iu" and kind != np.uint8:
         raise TypeError(f"mask: {word} was given, bool is wanted: mask.astype(bool) converts")

@@ -16,6 +16,7 @@ torch.ops.clattn.attention_backward. They work with torch.compile, torch.export 
 
 torch's own attention computes tensors of float64 and tensors that are not on the CPU, after one
 warning. Second derivatives and derivatives in forward mode raise an exception."""
+import contextlib
 import ctypes
 import functools
 import math
@@ -29,6 +30,10 @@ import torch.nn.attention
 import torch.nn.functional as functional
 
 import clattn
+from clattn.buffer import _Memory
+from clattn.call import last_error
+from clattn.context import _context
+from clattn.opencl import CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR, _ask
 
 _OWN = functional.scaled_dot_product_attention
 _TAKEN = (torch.float32, torch.float16, torch.bfloat16)
@@ -37,7 +42,7 @@ _TYPES = {torch.float32: clattn.CLATTN_TYPE_F32, torch.float16: clattn.CLATTN_TY
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _dispatch_modes, _transforms, _tracing = (getattr(torch._C, name) for name in (
     "_len_torch_dispatch_stack", "_are_functorch_transforms_active", "_get_tracing_state"))
-_said = set()
+_said: set[str] = set()
 
 
 def _packing(kind):
@@ -59,7 +64,7 @@ def _place(kind, path):
 
 
 _put_tensor, _put_seed = _packing(clattn.clattn_tensor), struct.Struct("@Q").pack_into
-_READ, _WRITTEN = (clattn.CL_MEM_USE_HOST_PTR | flag for flag in (clattn.CL_MEM_READ_ONLY, clattn.CL_MEM_READ_WRITE))
+_READ, _WRITTEN = CL_MEM_USE_HOST_PTR | CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR | CL_MEM_READ_WRITE
 # Zeros for the axes that a tensor of each rank lacks.
 _REST = [(0,) * (4 - rank) for rank in range(5)]
 
@@ -72,15 +77,16 @@ class _Call:
 
     def __init__(self, function, kind, within, **fields):
         self.function, self.kind, self.block = function, kind, ctypes.c_char * ctypes.sizeof(kind)
-        shared = dict(q="q", k="kv.k", v="kv.v", mask="score.mask", bias="score.bias", sinks="score.sinks_device")
+        shared = {"q": "q", "k": "kv.k", "v": "kv.v", "mask": "score.mask", "bias": "score.bias", "sinks": "score.sinks_device"}
         fields = {**{name: (within + path, False, name in ("q", "k", "v")) for name, path in shared.items()}, **fields}
         self.fields = [(name, _place(kind, path), *more) for name, (path, *more) in fields.items()]
         self.seed = _place(kind, within + "score.dropout_seed")
 
 
 _FORWARD = _Call("clattn_attention_enqueue", clattn.clattn_attention_params, "", out=("out", True, True), lse=("lse", True, False))
-_BACKWARD = _Call("clattn_attention_backward_enqueue", clattn.clattn_attention_backward_params, "forward.", out=("forward.out", False, True),
-                  lse=("forward.lse", False, False), dout=("dout", False, True), dlse=("dlse", False, False),
+_BACKWARD = _Call("clattn_attention_backward_enqueue", clattn.clattn_attention_backward_params, "forward.",
+                  out=("forward.out", False, True), lse=("forward.lse", False, False), dout=("dout", False, True),
+                  dlse=("dlse", False, False),
                   **{name: (name, True, True) for name in ("dq", "dk", "dv", "dbias", "dsinks")})
 
 
@@ -93,7 +99,7 @@ def _prepared(kind, heads, causal, alignment, scale, softcap, window, dropout):
     options = {"causal": causal, "alignment": alignment, "scale": scale, "softcap": softcap, "dropout": dropout or None}
     if ctypes.c_float(scale).value == 0:
         options.update(scale=None, head_scales=[0.0] * heads)
-    call = clattn._Call(None, kind(), {"H": heads})
+    call = clattn.call._Call(None, kind(), {"H": heads})
     call.options(call.params, {**options, "window": window or None})
     return bytes(call.params), call.kept
 
@@ -104,7 +110,7 @@ def _launch(call, options, seed, *tensors):
     It works in torch's own memory, or on copies for a device with memory of its own. The call has
     ended when this function returns, so that no OpenCL buffer outlives the memory under it."""
     template, kept = _prepared(call.kind, tensors[0].shape[1], *options)
-    params, context, held, back = call.block.from_buffer_copy(template), clattn._context(), [], []
+    params, context, held, back = call.block.from_buffer_copy(template), _context(), [], []
     _put_seed(params, call.seed, seed)
     with context._use() as lib:
         opencl, queue, recorded = lib.clattn_context_opencl(context.handle), context.queue, context._recorded
@@ -122,34 +128,34 @@ def _launch(call, options, seed, *tensors):
                     continue
                 if not x.is_contiguous():  # from the first element to the last
                     nbytes = (sum(map(operator.mul, shape, stride)) - sum(stride) + 1) * x.element_size()
-                shared = clattn._in_place(context, address, nbytes)
+                shared = context._in_place(address, nbytes)
                 if (dense and stride[-1] != 1) or address & 3 and address % x.element_size() or not (shared or written):
                     x = x.clone(memory_format=torch.contiguous_format)
                     stride, address, nbytes = x.stride(), x.data_ptr(), x.nbytes
-                    shared = shared and clattn._in_place(context, address, nbytes)
+                    shared = shared and context._in_place(address, nbytes)
                 if shared and recorded is None:
                     memory = lib.clCreateBuffer(opencl, _WRITTEN if written else _READ, nbytes, address, None)
                     if not memory:
                         raise clattn.Error(clattn.CLATTN_OUT_OF_MEMORY, f"clCreateBuffer of {nbytes} bytes failed")
                     held.append((memory, x))
                 elif shared:
-                    kept = kept, clattn._Memory(context, nbytes, _WRITTEN if written else _READ, address, owner=x)
+                    kept = kept, _Memory(context, nbytes, _WRITTEN if written else _READ, address, owner=x)
                     memory = kept[1].handle
                 elif recorded is not None:
                     raise ValueError("a call on torch's tensors is recorded only on a device that works in the host's memory")
                 else:
-                    kept = kept, clattn._Memory(context, nbytes) if written else \
-                        clattn._Memory.copy(context, x.view(-1).view(torch.uint8).numpy())
+                    kept = kept, _Memory(context, nbytes) if written else \
+                        _Memory.copy(context, x.view(-1).view(torch.uint8).numpy())
                     memory = kept[1].handle
                     back += [(memory, nbytes, address)] * written
                 _put_tensor(params, place, memory, 0, kind, rank, *shape, *rest, *stride, *rest, 0, 0)
             status = getattr(lib, call.function)(context.handle, queue, params, 0, None, None)
             if status:
-                raise clattn.Error(status, clattn.last_error(context.handle))
+                raise clattn.Error(status, last_error(context.handle))
             if recorded is not None:
                 recorded.kept.append(kept)
             for memory, nbytes, address in back:
-                clattn._ask(lib, "clEnqueueReadBuffer", queue, memory, 0, 0, nbytes, address, 0, None, None)
+                _ask(lib, "clEnqueueReadBuffer", queue, memory, 0, 0, nbytes, address, 0, None, None)
         finally:
             ended = lib.clFinish(queue)
             for memory, _ in held:
@@ -164,7 +170,7 @@ def _wide(x):
     return x if x.shape[-1] else x.new_zeros(*x.shape[:-1], 1)
 
 
-def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, out=None, lse=None):
+def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, *, out=None, lse=None):
     """Compute attention into `out`, and into `lse` if it is passed. Nothing is computed for a call
     without rows."""
     items, heads, rows, width = q.shape
@@ -178,7 +184,7 @@ def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, wind
     return out.zero_() if drops_all else out
 
 
-def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants,
+def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants, *,
                made=None):
     """Return dq, dk, dv, and float32 dbias and dsinks as `wants` selects. Without rows, or if a
     tensor is empty, they are zeros."""
@@ -320,7 +326,7 @@ def _is_eager(*tensors):
     intercepts it."""
     if torch.compiler.is_compiling() or _dispatch_modes() or _transforms() or _tracing() is not None:
         return False
-    for x in tensors:
+    for x in tensors:  # any() is slower  # noqa: SIM110
         if x is not None and (type(x) not in _PLAIN or not x.is_cpu or x.is_neg()):
             return False
     return True
@@ -386,7 +392,7 @@ def _refused(query, key, value, attn_mask, scale=None):
         if x is None:
             continue
         if not x.is_cpu:
-            return f"{name} lies on {x.device.type}"
+            return f"{name} is on {x.device.type}"
         if x.dtype not in _TAKEN and not (x.dtype == torch.bool and name == "attn_mask"):
             return f"{name} is of {x.dtype}"
         if x.is_nested or x.layout is not torch.strided:
@@ -486,15 +492,14 @@ class _Flash:
             return self.own[1].call_boxed(keys, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask,
                                           scale=scale)
         made = [torch.empty_like(x.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2) for x in (query, key, value)]
-        _gradients(grad_out, None, query, key, value, out, logsumexp, None, attn_mask, None, *_options(query, is_causal, scale=scale),
-                   [False, False], made)
+        given = (grad_out, None, query, key, value, out, logsumexp, None, attn_mask, None,
+                 *_options(query, is_causal, scale=scale), [False, False])
+        _gradients(*given, made=made)
         return tuple(made)
 
 
-try:
+with contextlib.suppress(AttributeError):  # an older torch has no such registry
     torch.nn.attention.register_flash_attention_impl("clattn", register_fn=_Flash)
-except AttributeError:
-    pass  # an older torch has no such registry
 
 
 def _transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, softcap=None, position_bias=None,

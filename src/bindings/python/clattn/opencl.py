@@ -1,6 +1,39 @@
-# OpenCL is the system's, or comes from packages of PyPI. A package's library is opened by its path,
-# so that nobody needs to set environment variables. pyopencl's own loader is not used, because it
-# fails outside of pyopencl.
+"""OpenCL, which is the system's or comes from packages of PyPI.
+
+A package's library is opened by its path, so that nobody needs to set environment variables.
+pyopencl's own loader is not used, because it fails outside of pyopencl."""
+import contextlib
+import ctypes as c
+import importlib.metadata
+import os
+import sys
+from typing import Any
+
+from ._abi import (
+    CLATTN_DRIVER, CLATTN_UNSUPPORTED, LIBRARY_PATH, PROGRAM_PATH, clattn_opencl_params,
+)
+from .runtime import Error, _lock, _Log, library
+from .values import _text
+
+CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR = 1, 4, 8, 32
+_P, _N, _U = c.c_void_p, c.c_size_t, c.c_uint32
+OPENCL: dict[str, tuple[Any, list[Any]]] = {"clCreateBuffer": (_P, [_P, c.c_uint64, _N, _P, _P]), "clReleaseMemObject": (c.c_int32, [_P]),
+          "clCreateCommandQueue": (_P, [_P, _P, c.c_uint64, _P]), "clRetainCommandQueue": (c.c_int32, [_P]),
+          "clReleaseCommandQueue": (c.c_int32, [_P]), "clFlush": (c.c_int32, [_P]), "clFinish": (c.c_int32, [_P]),
+          "clWaitForEvents": (c.c_int32, [_U, _P]), "clReleaseEvent": (c.c_int32, [_P]),
+          "clEnqueueReadBuffer": (c.c_int32, [_P, _P, _U, _N, _N, _P, _U, _P, _P]),
+          "clEnqueueWriteBuffer": (c.c_int32, [_P, _P, _U, _N, _N, _P, _U, _P, _P]),
+          "clEnqueueCopyBuffer": (c.c_int32, [_P, _P, _P, _N, _N, _N, _U, _P, _P]),
+          "clEnqueueFillBuffer": (c.c_int32, [_P, _P, _P, _N, _N, _N, _U, _P, _P])}
+
+
+def _ask(lib, name, *arguments):
+    """Call an OpenCL function that returns a status."""
+    code = getattr(lib, name)(*arguments)
+    if code:
+        raise Error(CLATTN_DRIVER, f"{name} failed ({code})")
+
+
 # A loader, which finds the system's drivers.
 _PACKAGED = (("nvidia-cuda-opencl", "libOpenCL.so.1"),
              # A driver for any x86-64 CPU, which has OpenCL's functions itself.

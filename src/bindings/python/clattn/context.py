@@ -1,30 +1,33 @@
-# A context, which runs the calls, and its recordings.
-_contexts = weakref.WeakSet()
+"""A context, which runs the calls, and its recordings."""
+import atexit
+import contextlib
+import ctypes as c
+import os
+import threading
+import weakref
+from typing import Any
 
+import numpy as np
 
-def _chosen(device, count):
-    """Return a device's number for a number, "gpu", "cpu", or a part of one device's name.
+from . import buffer
+from ._abi import (
+    CLATTN_DRIVER, CLATTN_OK, CLATTN_UNSUPPORTED, clattn_capabilities, clattn_context_params,
+    clattn_context_stats, clattn_engine, clattn_features, clattn_pack_params, clattn_packed,
+    clattn_unfit,
+)
+from .buffer import Buffer, _Memory
+from .call import Packed, _Call, _refuse_strangers, last_error
+from .device import _chosen, _devices, _facts
+from .forms import (
+    _TAKES, _activate, _append, _argmax, _attention, _backward, _block_mask, _dropout_mask,
+    _embedding, _hadamard, _index, _topk, _layer, _layer_backward, _layer_forward, _layer_kv, _linear,
+    _linear_backward, _merge, _norm, _rope, _sample, _shift,
+)
+from .opencl import _ask
+from .runtime import Error, _Closed, _lock, _Log, library
+from .values import _array
 
-    None means the environment variable CLATTN_DEVICE, and without it device 0."""
-    said = "device"
-    if device is None:
-        device, said = os.environ.get("CLATTN_DEVICE") or 0, "CLATTN_DEVICE"
-    if isinstance(device, str) and device.isdecimal() and int(device) < count:
-        device = int(device)
-    if not isinstance(device, str) and 0 <= _number(said, device, c.c_int32) < count:
-        return device
-    listed = devices()
-    word = str(device).lower()
-    typed = [n for n, facts in enumerate(listed) if word == facts["type"]]
-    whole = [n for n, facts in enumerate(listed) if word == facts["name"].lower()]
-    named = [n for n, facts in enumerate(listed) if word in facts["name"].lower()]
-    named = typed[:1] or (whole if len(whole) == 1 else named) or \
-        [n for n, facts in enumerate(listed) if word in facts["platform"].lower()]
-    if isinstance(device, str) and len(named) == 1:
-        return named[0]
-    what = f"{len(named)} devices are called {device!r}" if isinstance(device, str) else f"there is no device {device}"
-    raise ValueError(f"{said}: {what}: " +
-                     "; ".join(f"{n} is {facts['name']!r} ({facts['type']})" for n, facts in enumerate(listed)))
+_contexts: weakref.WeakSet["Context"] = weakref.WeakSet()
 
 
 class Recording(_Closed):
@@ -117,9 +120,11 @@ class Context(_Closed):
     handle = queue = _name = None
 
     def __init__(self, device=None, **options):
-        self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
-        self._recordings, self._recorded = weakref.WeakSet(), None
-        self._placed = {}  # results of _in_place
+        self._lock, self._depth, self._pid, self._log = threading.RLock(), 0, os.getpid(), _Log()
+        self._groups: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+        self._recorded: Recording | None = None
+        self._placed: dict[tuple[int, int], bool] = {}  # results of _in_place
         # The first query starts PoCL 3.1. Two at once would crash the process.
         with _lock:
             self._create(device, options)
@@ -437,7 +442,19 @@ class Context(_Closed):
         Buffer.over() then shares it, and calls copy nothing."""
         array = _array("array", array)
         with self._use():
-            return bool(array.size) and _in_place(self, array.ctypes.data, array.nbytes)
+            return bool(array.size) and self._in_place(array.ctypes.data, array.nbytes)
+
+    def _in_place(self, address, nbytes):
+        """True if the device computes in host memory of this alignment (clattn_context_in_place).
+
+        The answer is stored by alignment and size. The caller is within _use()."""
+        place = (address | 4096) & -(address | 4096), (nbytes | 64) & -(nbytes | 64)
+        found = self._placed.get(place)
+        if found is None:
+            answer = c.c_bool()
+            _Call(self, None).run("clattn_context_in_place", address, nbytes, c.byref(answer))
+            found = self._placed[place] = answer.value
+        return found
 
     def features(self):
         """Return the features of the build and of this context: a dictionary."""
@@ -465,17 +482,33 @@ class Context(_Closed):
             lib.clattn_context_save_kernels(self.handle)
 
 
-def device_survey(cache_dir, device=None, resume=False, engines=0):
-    """Try what may crash the process on an unknown driver: inline assembly, matrix instructions,
-    first builds.
+_default = None
 
-    Call it in a child process of your own, and again with resume=True while the child ends by a
-    signal. cache_dir stores the answers for later contexts. `device` and `engines` have the same
-    meaning as in Context."""
-    log = _Log()
-    listed = _devices(log)
-    if not listed:
-        log.check(CLATTN_UNSUPPORTED)
-    params = clattn_context_params(device=listed[_chosen(device, len(listed))].device, log=log.struct, cache_dir=_text("cache_dir", cache_dir),
-                                   engines=_number("engines", engines, c.c_uint32))
-    log.check(library().clattn_device_survey(c.byref(params), bool(resume)))
+
+def _context(context=None):
+    """Return the given context, or that of the first device."""
+    global _default
+    if context is not None:
+        if not isinstance(context, Context):
+            raise TypeError(f"context: a clattn.Context is taken, not {type(context).__name__}")
+        return context
+    with _lock:
+        if _default is None or not _default.handle:
+            _default = Context()
+        return _default
+
+
+buffer._context = _context
+
+
+@atexit.register
+def _close_all():
+    """Close what a script left open, so that kernels are saved. A context that a thread still uses
+    is skipped."""
+    for thing in [group for context in _contexts for group in context._groups] + list(_contexts):
+        if thing._lock.acquire(blocking=False):
+            try:
+                if not any(group.handle for group in getattr(thing, "_groups", ())):
+                    thing.close()
+            finally:
+                thing._lock.release()
