@@ -1,8 +1,8 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
  * Read runtime.h, tensor.h, rope.h and attention.h first. Then: append.h (caches), backward.h
- * (gradients), linear_attention.h, group.h (several devices), layer.h, block.h (norms, tokens),
- * record.h (replays).
+ * (gradients), linear_attention.h, sparse.h (lists of keys), group.h (several devices), layer.h,
+ * block.h (norms, tokens), record.h (replays).
  *
  * Letters, in all headers:
  *    B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
@@ -83,6 +83,7 @@
 #include "record.h"
 #include "rope.h"
 #include "runtime.h"
+#include "sparse.h"
 #include "tensor.h"
 
 #endif

@@ -7,7 +7,7 @@
 #include "support/pages.h"
 #include "support/random_case.h"
 #include "support/small_calls.h"
-#include "support/strided_calls.h"
+#include "strided/strided_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // offsets and repeated axes for all tensors of a call. Bytes between and around must stay. Results
 // must not depend on the layout; other suites check the numbers.
 #include "support/harness.h"
-#include "support/strided_calls.h"
+#include "strided/strided_calls.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -203,7 +203,7 @@ static bool is_named_of_mpi(const char *structure, const char *field, size_t len
     static const char *const names[][2] = {
 #define STRIDED(name, any) {"clattn_mpi_attention_params", #name},
 #define STRIDED_GRADIENT(name, any) {"clattn_mpi_attention_backward_params", #name},
-#include "mpi/strided_mpi.def"
+#include "strided/strided_mpi.def"
     };
     bool named = false;
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)

@@ -16,7 +16,7 @@ static const struct {
 } tensors[] = {
 #define STRIDED(name, any) {#name, offsetof(clattn_mpi_attention_params, name), any, false},
 #define STRIDED_GRADIENT(name, any) {#name, offsetof(clattn_mpi_attention_backward_params, name), any, true},
-#include "mpi/strided_mpi.def"
+#include "strided/strided_mpi.def"
 };
 enum { TENSORS = sizeof tensors / sizeof tensors[0] };
 

@@ -1,7 +1,7 @@
 // test_needless.c: options without effect are refused by name: the fields of clattn_rope without a
 // layout, in every call that has a clattn_rope.
 #include "support/harness.h"
-#include "support/strided_calls.h"
+#include "strided/strided_calls.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -41,6 +41,7 @@ static clattn_family some_families[2];
 static clattn_engine some_engine;
 static clattn_unfit some_unfit;
 static clattn_packed some_packed;
+static clattn_selection_plan some_selection;
 
 // Rows for an operation's enqueue function. Its empty parameters are valid except for the buffers.
 #define ENQUEUED(X, op, word)                                                                                \
@@ -92,6 +93,14 @@ static clattn_packed some_packed;
     X(linear_attention_plan_choice,                                                                          \
       clattn_linear_attention_plan(c, &(clattn_linear_attention_params){0}, NULL), "choice")                 \
     ENQUEUED(X, sample, "x: ")                                                                               \
+    ENQUEUED(X, topk, "scores: ")                                                                            \
+    X(topk_plan_params, clattn_topk_plan(c, NULL, &some_selection), "params")                                \
+    X(topk_plan_plan, clattn_topk_plan(c, &(clattn_topk_params){0}, NULL), "plan")                           \
+    X(topk_prepare_params, clattn_topk_prepare(c, NULL), "params")                                           \
+    ENQUEUED(X, index, "q: ")                                                                                \
+    X(index_plan_params, clattn_index_plan(c, NULL, &some_selection), "params")                              \
+    X(index_plan_plan, clattn_index_plan(c, &(clattn_index_params){0}, NULL), "plan")                        \
+    X(index_prepare_params, clattn_index_prepare(c, NULL), "params")                                         \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \
     X(layer_workspace_params, clattn_layer_workspace(c, NULL, &some_bytes), "params")                        \

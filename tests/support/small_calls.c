@@ -19,6 +19,8 @@ const char *const small_names[SMALL_CALLS] = {"append",
                                               "argmax",
                                               "sample",
                                               "linear attention",
+                                              "topk",
+                                              "index",
                                               "gradients",
                                               "gradients of a projection",
                                               "gradients of a layer",
@@ -161,6 +163,28 @@ static void open_linear_attention(struct small_call *c, struct place *place) {
     p->l2_norm = true;
 }
 
+static const struct guarded_shape small_list = {CLATTN_TYPE_I32, 4, {BATCH, ROWS, 1, 3}, LAYOUT_PADDED},
+                                  small_counts = {CLATTN_TYPE_I32, 3, {BATCH, ROWS, 1}, LAYOUT_DENSE};
+
+static void open_topk(struct small_call *c, struct place *place) {
+    const struct guarded_shape scores = {CLATTN_TYPE_F16, 4, {BATCH, 1, ROWS, CAPACITY}, LAYOUT_PADDED};
+    c->topk.scores = add(c, place, READ, scores);
+    c->topk.selection.causal = true, c->topk.selection.kv_lengths = lengths;
+    c->topk.selection.indices = add(c, place, WRITTEN, small_list);
+    c->topk.selection.counts = add(c, place, WRITTEN, small_counts);
+}
+
+static void open_index(struct small_call *c, struct place *place) {
+    const struct guarded_shape q = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
+                               k = {CLATTN_TYPE_I8, 4, {BATCH, 1, CAPACITY, SIZE}, LAYOUT_DENSE},
+                               scales = {CLATTN_TYPE_F32, 3, {BATCH, 1, CAPACITY}, LAYOUT_DENSE},
+                               weights = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, HEADS}, LAYOUT_DENSE};
+    c->index.q = add(c, place, READ, q), c->index.k = add(c, place, READ, k);
+    c->index.k_scale = add(c, place, READ, scales), c->index.weights = add(c, place, READ, weights);
+    c->index.selection.sinks = c->index.selection.local = 1;
+    c->index.selection.indices = add(c, place, WRITTEN, small_list);
+}
+
 static void open_backward(struct small_call *c, struct place *place) {
     const struct guarded_shape rows = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
                                keys = {CLATTN_TYPE_BF16, 4, {BATCH, 1, CAPACITY, SIZE}, LAYOUT_BSHD},
@@ -229,12 +253,11 @@ static void open_layer_forward(struct small_call *c, struct place *place) {
 
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append,           open_shift,        open_rope,
-        open_hadamard,         open_dropout,      open_block_mask,
-        open_layer_kv,         open_norm,         open_activation,
-        open_embedding,        open_argmax,       open_sample,
-        open_linear_attention, open_backward,     open_linear_backward,
-        open_layer_backward,   open_layer_forward};
+        open_append,           open_shift,          open_rope,         open_hadamard,
+        open_dropout,          open_block_mask,     open_layer_kv,     open_norm,
+        open_activation,       open_embedding,      open_argmax,       open_sample,
+        open_linear_attention, open_topk,           open_index,        open_backward,
+        open_linear_backward,  open_layer_backward, open_layer_forward};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -270,6 +293,10 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_sample_enqueue(context, queue, &c->sample, count, list, event);
     case SMALL_LINEAR_ATTENTION:
         return clattn_linear_attention_enqueue(context, queue, &c->linear_attention, count, list, event);
+    case SMALL_TOPK:
+        return clattn_topk_enqueue(context, queue, &c->topk, count, list, event);
+    case SMALL_INDEX:
+        return clattn_index_enqueue(context, queue, &c->index, count, list, event);
     case SMALL_BACKWARD:
         return clattn_attention_backward_enqueue(context, queue, &c->backward, count, list, event);
     case SMALL_LINEAR_BACKWARD:
@@ -298,6 +325,8 @@ void small_empty(struct small_call *c) {
     c->embedding.ids.shape[1] = c->embedding.out.shape[1] = 0;
     c->argmax.x.shape[1] = c->argmax.out.shape[1] = 0;
     c->sample.x.shape[1] = c->sample.out.shape[1] = 0;
+    c->topk.scores.shape[2] = c->topk.selection.indices.shape[1] = c->topk.selection.counts.shape[1] = 0;
+    c->index.q.shape[2] = c->index.weights.shape[1] = c->index.selection.indices.shape[1] = 0;
     clattn_linear_attention_params *l = &c->linear_attention;
     clattn_tensor *const of_items[] = {&l->q, &l->k, &l->v, &l->decay, &l->beta, &l->out, &l->state_indices};
     for (size_t n = 0; n < sizeof of_items / sizeof of_items[0]; n++) of_items[n]->shape[0] = 0;
@@ -315,8 +344,9 @@ void small_empty(struct small_call *c) {
 void small_spoil(struct small_call *c) {
     c->append.k.rank = c->shift.k.rank = c->rope.y.rank = c->hadamard.y.rank = c->dropout.mask.rank =
         c->attention.score.block_mask.rank = c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank =
-            c->embedding.out.rank = c->argmax.x.rank = c->sample.x.rank = c->linear_attention.q.rank =
-                c->backward.dq.rank = c->linear_backward.dx.rank = c->layer_backward.forward.x.rank = 2;
+            c->embedding.out.rank = c->argmax.x.rank = c->sample.x.rank = c->topk.scores.rank =
+                c->index.q.rank = c->linear_attention.q.rank = c->backward.dq.rank =
+                    c->linear_backward.dx.rank = c->layer_backward.forward.x.rank = 2;
 }
 
 // NaN counts as a number of its own.

@@ -1,8 +1,8 @@
 // small_calls.h: one small call of every operation except attention, layer and linear, with its own
 // tensors. They append rows, shift keys, apply RoPE, Hadamard-transform, write masks, project keys
-// and values of a layer, run the operations of block.h and linear attention, and compute gradients.
-// Used by suites that test all calls alike: events, faults, threads, guard pages. Each call's own
-// suite checks its results.
+// and values of a layer, run the operations of block.h and linear attention, select keys, and
+// compute gradients. Used by suites that test all calls alike: events, faults, threads, guard
+// pages. Each call's own suite checks its results.
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
@@ -22,6 +22,8 @@ enum {
     SMALL_ARGMAX,
     SMALL_SAMPLE,
     SMALL_LINEAR_ATTENTION, // which changes its states in place
+    SMALL_TOPK,
+    SMALL_INDEX,
     SMALL_BACKWARD,
     SMALL_LINEAR_BACKWARD,
     SMALL_LAYER_BACKWARD,
@@ -47,6 +49,8 @@ struct small_call {
     clattn_argmax_params argmax;
     clattn_sample_params sample;
     clattn_linear_attention_params linear_attention;
+    clattn_topk_params topk;
+    clattn_index_params index;
     clattn_attention_backward_params backward;
     clattn_linear_backward_params linear_backward;
     clattn_layer_backward_params layer_backward;

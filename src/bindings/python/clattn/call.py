@@ -24,7 +24,8 @@ from .values import (
 from .words import _stranger
 
 # Structs inside others whose fields are keywords, too.
-PARTS = ("clattn_score", "clattn_kv", "clattn_attention_params", "clattn_attention_backward_params", "clattn_layer_params")
+PARTS = ("clattn_score", "clattn_kv", "clattn_selection", "clattn_attention_params", "clattn_attention_backward_params",
+         "clattn_layer_params")
 INTEGERS = {"int": c.c_int, "unsigned": c.c_uint, "size_t": c.c_size_t, "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64,
             "uint64_t": c.c_uint64}
 REALS = {"float": c.c_float, "double": c.c_double}

@@ -20,8 +20,8 @@ from .call import Packed, _Call, _refuse_strangers, last_error
 from .device import _chosen, _devices, _facts
 from .forms import (
     _TAKES, _activate, _append, _argmax, _attention, _backward, _block_mask, _dropout_mask,
-    _embedding, _hadamard, _layer, _layer_backward, _layer_forward, _layer_kv, _linear,
-    _linear_attention, _linear_backward, _merge, _norm, _rope, _sample, _shift,
+    _embedding, _hadamard, _index, _layer, _layer_backward, _layer_forward, _layer_kv, _linear,
+    _linear_attention, _linear_backward, _merge, _norm, _rope, _sample, _shift, _topk,
 )
 from .opencl import _ask
 from .runtime import Error, _Closed, _lock, _Log, library
@@ -405,6 +405,22 @@ class Context(_Closed):
         top_k, top_p and min_p limit the choice."""
         given = {"x": x, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed, "out": out, **options}
         return self._run("clattn_sample_enqueue", _sample, given)
+
+    def topk(self, scores, *, top_k=None, indices=None, counts=None, values=None, **options):
+        """Select the top_k entries of each row of scores [B, Hs, Nq, N]: int32 [B, Nq, Hs, top_k].
+
+        The lists are sorted by position, and -1 fills unused places. Among equal scores the
+        lower position is chosen. counts=True and values=True also return lengths and scores."""
+        given = {"scores": scores, "top_k": top_k, "indices": indices, "counts": counts, "values": values, **options}
+        return self._run("clattn_topk_enqueue", _topk, given)
+
+    def index(self, q, k, *, weights=None, top_k=None, indices=None, counts=None, values=None, **options):
+        """Select the top_k keys of each row by index scores: int32 [B, Nq, Hs, top_k], as topk().
+
+        The score of key j for row i is the sum over index heads h of weights[i, h] * relu(q[h, i] .
+        k[j]). With linear=True there is no relu."""
+        given = {"q": q, "k": k, "weights": weights, "top_k": top_k, "indices": indices, "counts": counts, "values": values, **options}
+        return self._run("clattn_index_enqueue", _index, given)
 
     def measure(self):
         """Measure what plans need to know about the device. This needs seconds. cache_dir stores

@@ -7,7 +7,8 @@ import numpy as np
 from ._abi import (
     CLATTN_BLOCK_KEYS, CLATTN_BLOCK_ROWS, clattn_activation_params, clattn_append_params,
     clattn_argmax_params, clattn_attention_backward_params, clattn_attention_params,
-    clattn_dropout_mask_params, clattn_embedding_params, clattn_hadamard_params,
+    clattn_dropout_mask_params, clattn_embedding_params, clattn_hadamard_params, clattn_index_params,
+    clattn_topk_params,
     clattn_layer_backward_params, clattn_layer_kv_params, clattn_layer_params,
     clattn_linear_attention_params, clattn_linear_backward_params, clattn_linear_params,
     clattn_merge_params, clattn_norm_params, clattn_rope_params, clattn_sample_params,
@@ -336,6 +337,34 @@ def _sample(g):
     return _Form(clattn_sample_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
 
 
+def _selected(g, params, main, rows, heads):
+    """Describe the lists of a selection: indices, and counts and values on request."""
+    top_k, given = g.pop("top_k", None), g.get("indices")
+    if isinstance(given, (Buffer, np.ndarray)):
+        top_k = given.shape[-1] if given.ndim else 0
+    elif top_k is None:
+        raise ValueError("top_k: the number of entries of a list is needed, or indices to write them into")
+    lists = (*rows, heads, _number("top_k", top_k, c.c_int32))
+    outputs = [_out(g, "indices", lists, "int32")]
+    for name, shape, dtype in (("counts", lists[:3], "int32"), ("values", lists, "float32")):
+        into = g.pop(name, None)
+        if into is True or isinstance(into, (Buffer, np.ndarray)):
+            outputs.append((name, shape, dtype, None if into is True else into))
+        elif into is not None and into is not False:
+            raise TypeError(f"{name}: True, an array or a Buffer is taken, not {into!r}")
+    return _Form(params, _sizes(_ragged(g, rows[0], 0, 0, False)[0]), main, outputs)
+
+
+def _topk(g):
+    scores = _given(g, "scores", "[B, Hs, Nq, N]")
+    return _selected(g, clattn_topk_params(), scores, scores.shape[::2][:2], scores.shape[1])
+
+
+def _index(g):
+    q, k = _given(g, "q", "[B, H, Nq, D]"), _given(g, "k", "[B, Hs, N, D]")
+    return _selected(g, clattn_index_params(), q, q.shape[::2][:2], k.shape[1])
+
+
 # The params of each form, whose fields are its keywords.
 _TAKES = {_attention: clattn_attention_params, _backward: clattn_attention_backward_params, _layer: clattn_layer_params,
           _layer_forward: clattn_layer_params, _layer_backward: clattn_layer_backward_params, _linear: clattn_linear_params,
@@ -344,4 +373,4 @@ _TAKES = {_attention: clattn_attention_params, _backward: clattn_attention_backw
           _append: clattn_append_params, _shift: clattn_shift_params, _merge: clattn_merge_params, _block_mask: clattn_attention_params,
           _dropout_mask: clattn_dropout_mask_params, _layer_kv: clattn_layer_kv_params, _norm: clattn_norm_params,
           _activate: clattn_activation_params, _embedding: clattn_embedding_params, _argmax: clattn_argmax_params,
-          _sample: clattn_sample_params}
+          _sample: clattn_sample_params, _topk: clattn_topk_params, _index: clattn_index_params}

@@ -5,17 +5,17 @@ from typing import Any
 
 from ._abi import (
     HEADER, clattn_append_params, clattn_attention_backward_params, clattn_attention_params,
-    clattn_context_params, clattn_family, clattn_hadamard_params, clattn_layer_backward_params,
+    clattn_context_params, clattn_family, clattn_hadamard_params, clattn_index_params, clattn_layer_backward_params,
     clattn_layer_params, clattn_linear_attention_choice, clattn_linear_attention_params,
-    clattn_linear_backward_params, clattn_linear_choice, clattn_linear_params,
+    clattn_linear_backward_params, clattn_linear_choice, clattn_linear_params, clattn_selection_plan, clattn_topk_params,
     clattn_pack_params, clattn_plan, clattn_rope_params, clattn_shift_params,
 )
 from .call import _annotation, _described, _keywords
 from .context import Context
 from .device import _facts
 from .forms import (
-    _append, _attention, _backward, _hadamard, _layer, _layer_backward, _linear, _linear_attention,
-    _linear_backward, _rope, _shift,
+    _append, _attention, _backward, _hadamard, _index, _layer, _layer_backward, _linear, _linear_attention,
+    _linear_backward, _rope, _shift, _topk,
 )
 
 # Calls that have a plan: the form, the arguments by place, the params, and the struct of the plan.
@@ -31,6 +31,8 @@ _ASKED: dict[str, tuple[Any, ...]] = {
     "rope": (_rope, ("x",), clattn_rope_params, None),
     "hadamard": (_hadamard, ("x",), clattn_hadamard_params, None),
     "linear_attention": (_linear_attention, ("q", "k", "v"), clattn_linear_attention_params, clattn_linear_attention_choice),
+    "topk": (_topk, ("scores",), clattn_topk_params, clattn_selection_plan),
+    "index": (_index, ("q", "k"), clattn_index_params, clattn_selection_plan),
 }
 _ANSWERS = {"plan": "Which kernel the call would take, and why: a dictionary.", "workspace": "The scratch bytes that the call needs.",
             "prepare": "Compile ahead what the call needs.", "families": "What each kernel family says of the call: dictionaries."}
@@ -75,7 +77,8 @@ _PLANNED = ("plan", "workspace", "prepare")
 for _call, _whats in {"attention": tuple(_ANSWERS), "attention_backward": _PLANNED, "layer": _PLANNED,
                       "layer_backward": _PLANNED[1:], "linear": _PLANNED, "linear_backward": _PLANNED[1:], "append": ("prepare",),
                       "shift": ("prepare",), "hadamard": ("prepare",), "rope": ("prepare",),
-                      "linear_attention": ("plan", "prepare")}.items():
+                      "linear_attention": ("plan", "prepare"),
+                      "topk": _PLANNED[::2], "index": _PLANNED[::2]}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
 # The params of each call, whose fields are its keywords.
@@ -94,4 +97,4 @@ for _name, _kind in _PARAMS.items():
 # The methods of a context that are functions of the package, too.
 CALLS = ("attention", "attention_backward", "layer", "layer_forward", "layer_backward", "layer_kv", "linear", "linear_backward",
          "linear_pack", "rope", "append", "shift", "hadamard", "linear_attention", "merge", "block_mask", "dropout_mask", "norm", "activation",
-         "embedding", "argmax", "sample", *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS))
+         "embedding", "argmax", "sample", "topk", "index", *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS))

@@ -1,26 +1,39 @@
 // strided_calls.c: see strided_calls.h.
-#include "support/strided_calls.h"
+#include "strided/strided_tensors.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "support/strided_tensors.h"
+#include "verification/reference/random.h"
 
 static const int32_t two_lengths[] = {5, 6}, one_length[] = {1};
 
-// A wrapper of a call's enqueue function, with the type that all calls share here.
-#define ENQUEUE(name, call, params)                                                                          \
-    static clattn_status name(const struct strided_call *c, clattn_context *context,                         \
-                              cl_command_queue queue) {                                                      \
-        return clattn_##call##_enqueue(context, queue, &c->params, 0, NULL, NULL);                           \
-    }
+// Numbers of I32 tensors are n % 3: valid pages, positions and rows. `given` numbers are kept.
+clattn_tensor add_values(struct strided_call *c, const char *field, clattn_tensor *view, int use,
+                         clattn_type type, int rank, const int64_t *shape, const double *given) {
+    struct strided_tensor *t = &c->tensor[c->count++];
+    struct random random = {(uint64_t)(100 + c->count)};
+    *view = clattn_tensor_dense(NULL, type, rank, shape);
+    *t = (struct strided_tensor){.field = field,
+                                 .view = view,
+                                 .read = use & READ,
+                                 .written = use & WRITTEN,
+                                 .any = use & ANY,
+                                 .repeats = (use & READ) && !(use & WRITTEN) && type != I32};
+    const int64_t count = guarded_count(view);
+    t->values = calloc((size_t)count + 1, sizeof *t->values);
+    for (int64_t n = 0; t->values != NULL && n < count; n++)
+        t->values[n] = given          ? given[n]
+                       : type == I32  ? (double)(n % 3)
+                       : type == BOOL ? (double)(n % 5 != 1)
+                       : type == I8   ? (double)(n * 37 % 101 - 50)
+                                      : random_uniform(&random, -1, 1);
+    return *view;
+}
 
 ENQUEUE(attend, attention, attention)
 
-// Sizes of a call. In a small call all of them are 1, except the head size.
-struct sizes {
-    int64_t b, h, n, keys, d, dv;
-};
-static struct sizes sizes_of(const struct strided_call *c) {
+struct sizes sizes_of(const struct strided_call *c) {
     return c->small ? (struct sizes){1, 1, 1, 1, 2, 1} : (struct sizes){2, 2, 4, 7, 8, 6};
 }
 
@@ -400,27 +413,6 @@ static void open_sample(struct strided_call *c) {
     c->sample.temperature = 1, c->sample.top_k = 3, c->enqueue = draw;
 }
 
-ENQUEUE(recur, linear_attention, linear_attention)
-
-static void open_linear_attention(struct strided_call *c) {
-    clattn_linear_attention_params *p = &c->linear_attention;
-    const struct sizes s = sizes_of(c);
-    static const double first_tokens[] = {0, 2, 4}, slots[] = {2, 0}, new_slots[] = {1, 4, 3, 0};
-    const int64_t n = c->small ? 1 : 2;
-    ADD(clattn_linear_attention_params, p->, q, READ, F32, 4, 1, s.h, s.n, s.d);
-    ADD(clattn_linear_attention_params, p->, k, READ, F32, 4, 1, s.h, s.n, s.d);
-    ADD(clattn_linear_attention_params, p->, v, READ, F32, 4, 1, s.h, s.n, s.dv);
-    ADD(clattn_linear_attention_params, p->, decay, READ, F32, 4, 1, s.h, s.n, s.d);
-    ADD(clattn_linear_attention_params, p->, beta, READ | ANY, F32, 3, 1, s.h, s.n);
-    ADD(clattn_linear_attention_params, p->, state, READ, F32, 4, 3, s.h, s.d, s.dv);
-    ADD(clattn_linear_attention_params, p->, new_state, WRITTEN, F32, 4, 5, s.h, s.d, s.dv);
-    ADD_GIVEN(clattn_linear_attention_params, p->, state_indices, READ | ANY, slots, 1, n);
-    ADD_GIVEN(clattn_linear_attention_params, p->, new_state_indices, READ | ANY, new_slots, 2, n, n);
-    ADD_GIVEN(clattn_linear_attention_params, p->, cu_seqlens_device, READ | ANY, first_tokens, 1, n + 1);
-    ADD(clattn_linear_attention_params, p->, out, WRITTEN, F32, 4, 1, s.h, s.n, s.dv);
-    p->l2_norm = true, c->enqueue = recur;
-}
-
 static const float two_numbers[] = {0.5f, 0.25f};
 
 // Results of forward are inputs of gradients, with strides that do not repeat.
@@ -554,7 +546,9 @@ static const struct {
              {"embedding", open_embedding},
              {"argmax", open_argmax},
              {"sample", open_sample},
-             {"linear attention", open_linear_attention},
+             {"topk", strided_open_topk},
+             {"index", strided_open_index},
+             {"linear attention", strided_open_linear_attention},
              {"gradients of attention", open_attention_backward},
              {"gradients of a projection", open_linear_backward},
              {"gradients of a layer", open_layer_backward},

@@ -46,6 +46,8 @@ struct strided_call {
         clattn_argmax_params argmax;
         clattn_sample_params sample;
         clattn_linear_attention_params linear_attention;
+        clattn_topk_params topk;
+        clattn_index_params index;
     };
     struct guarded packed; // the buffer of packed weights
 };
