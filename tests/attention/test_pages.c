@@ -1,7 +1,7 @@
 // test_pages.c: random cases of real sizes. Every buffer (inputs, outputs, workspace) ends or
 // begins at an inaccessible page, so an access one element too far ends the program, which prints
 // the case's name. Every path and type must occur. Small cases of the remaining options and the
-// calls of small_calls.h follow. A shortened run has a third of the random cases. Devices that do
+// calls of small_calls.h follow. A shortened run has half of the random cases. Devices that do
 // not work in host memory are skipped.
 #include "support/case_assert.h"
 #include "support/pages.h"
@@ -146,7 +146,7 @@ START_TEST(random_cases) {
     struct random r = {.state = 1 + (uint64_t)_i};
     pages_watch(name_at_work);
     if (!works_in_place()) return;
-    for (int n = _i; n < (harness_every() > 1 ? CASES / 3 : CASES); n += RANDOM_KINDS) {
+    for (int n = _i; n < (harness_every() > 1 ? CASES / 2 : CASES); n += RANDOM_KINDS) {
         const bool large = n / RANDOM_KINDS % 4 == 0;
         const struct test_case test = random_case(&r, _i, large ? LONGEST : 300, large ? 3e7 : 3e6);
         run(&test, n, false);
