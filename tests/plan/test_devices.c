@@ -310,11 +310,12 @@ static bool begins(const char *line, const char *word) {
 }
 
 // Returns true if an embedded kernel text has inline assembly that PoCL's CPU devices would
-// compile. PTX is never compiled for a CPU. Kernels of tiles have 4 or 8 lanes (knobs.def), and all
-// assembly is for 16.
+// compile. PTX is never compiled for a CPU. Kernels of tiles have 4 or 8 lanes (knobs.def), groups
+// of select.clh have 4, and all assembly is for 16.
 static bool has_assembler(const char *text) {
     const bool vectors = strstr(text, "#define STORAGE_VECTORS") != NULL,
-               tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL;
+               tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL ||
+                       strstr(text, "#if WORK_GROUP > 1 && LANES != 4") != NULL;
     bool found = false;
     int off = 0; // depth of nested blocks inside an excluded #if
     for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
