@@ -28,7 +28,7 @@ def runs_of(machine, cores, noise):
     for way in ("ring", "all_to_all"):
         for n in (256, 1024, 4096):
             for ranks in (1, 2, 4, 8):
-                r = {"op": "attend", "strategy": strategy, "ranks": ranks, "n": n, "d": 64, "heads": 8, "kv_heads": 8, "causal": ranks != 4,
+                r = {"op": "attend", "way": way, "ranks": ranks, "n": n, "d": 64, "heads": 8, "kv_heads": 8, "causal": ranks != 4,
                     "dtype": "f32"}
                 r["time_ns"] = 1e9 * scale.predict(machine, r, cores) * math.exp(numbers.uniform(-noise, noise))
                 runs.append(r)
