@@ -9,7 +9,6 @@ import glob
 import importlib
 import os
 import pickle
-import re
 import subprocess
 import sys
 import tempfile
