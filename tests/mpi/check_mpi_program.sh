@@ -193,7 +193,7 @@ smollm2="layer --weights $data/smollm2_layer0.safetensors --names llama:model.la
     --rope half --rope-base 100000 --x $data/smollm2_layer0_x.npy --expect $data/smollm2_layer0_out.npy"
 for model in "$minilm" "$smollm2"; do
     case ${CLATTN_THOROUGH:-off}$model in on*) ways="auto heads" ;; *minilm*) ways=auto ;; *) ways=heads ;; esac
-    for way in $ways; do
+    for strategy in $ways; do
         checks=$((checks + 1))
         # shellcheck disable=SC2086
         mpirun --oversubscribe -n 3 "$program" $model --mpi --mpi-way $strategy --out model.npy >log 2>&1 ||
