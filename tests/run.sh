@@ -59,6 +59,7 @@ suite "host" build host
 later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
+later "kernels compile to the instructions of their engines" sh tests/kernels/check_instructions.sh
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh $([ $all = on ] || echo 6)
 later "engines of NVIDIA and Intel: PTX run by the manual" python3 tests/lab/check_ptx.py $([ $all = on ] || echo --share 6)
 later "a newcomer's walk: every line of README, docs and --help" python3 tests/program/check_walk.py build

@@ -3,6 +3,8 @@
 # without a warning.
 #
 #   check_kernels.sh [N]      checks every N-th text; default: 1, all
+#
+# check_instructions.sh compiles kernels to machine code.
 set -eu
 clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
 knobs=$(mktemp -d)
@@ -60,22 +62,6 @@ parse_all() {
         done
     done
 }
-# Without optimisation every helper function is called by its name, so a function that is only
-# `inline` would be undefined. OpenCL's own functions have mangled names, and LLVM's have a prefix.
-link() {
-    code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 \
-        -emit-llvm -S -o - \
-        -Icl -I"$knobs" "$2") || exit 1
-    undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
-    [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
-    # A CPU without the instruction has a function for each lane (lanes.clh). decode_groups is for
-    # devices that are no CPU.
-    case $1:$2 in
-    *:cl/tiles/decode_groups.cl | nvptx*) ;;
-    *) ! echo "$code" | grep -q '^declare .*@_Z3fma' ||
-        { echo "$2 for $1: calls fma, where a product and a sum are written out"; exit 1; } ;;
-    esac
-}
 # For the reason see kv_row_put.
 ! grep -nE '\] *= *kv_row_at\([^;]*\);' cl/*/*.cl cl/*/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
 lint_x86 cl/probes/probe_dot_bf16.cl
@@ -112,39 +98,12 @@ for how in "-DTYPE_KV=4 -DSCALE_GROUP=1" "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_S
     # shellcheck disable=SC2086
     for way in 1 2; do lint_x86 $how -DDOT_I8=$way cl/linear/linear_lanes.cl; done
 done
-# AMX tiles do not run here. Their text must compile to the instructions of a CPU with AMX, without
-# a vector as an operand.
+# Tiles of AMX, of bfloat16 and of bytes.
 for kernel in probe_amx flash_matrix backward_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
-    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
-        -S -o - \
-        -Wno-pass-failed -DMATRIX_ENGINE=2 -Icl -I"$knobs" cl/*/$kernel.cl)
-    for instruction in tdpbf16ps tileloadd tilestored tilezero ldtilecfg tilerelease; do
-        echo "$tiles" | grep -q "$instruction" || { echo "$kernel: no $instruction"; exit 1; }
-    done
-    [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
 done
-# Tiles of bytes must compile to their instructions too. In flash_matrix only the products of
-# keys use bytes, in the probe all products.
-for kernel in "probe_amx 0" "flash_matrix 4"; do
-    # shellcheck disable=SC2086
-    set -- $kernel
-    lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DTYPE_KV=4 -DTYPE_Q=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$1.cl
-    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
-        -S -o - -Wno-pass-failed -DMATRIX_ENGINE=2 -DTYPE_KV=4 -DTYPE_Q=1 -DTYPE_OUT=1 -Icl -I"$knobs" cl/*/$1.cl)
-    [ "$(echo "$tiles" | grep -c tdpbssd)" -ge 4 ] && [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge "$2" ] ||
-        { echo "$1 over int8: fewer products of tiles"; exit 1; }
-    [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
-done
-# For a compiler that is not known to support inline assembly, texts must have none, whatever the
-# CPU (src/lib/device/driver_quirks.c).
-for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matrix/flash_matrix; do
-    for told in "-DNO_ASSEMBLY 0" "-DLANES=16 1"; do
-        "$clang" -E -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids ${told% *} -DLANES=16 -DTYPE_Q=1 -DTYPE_KV=1 \
-            -Icl -I"$knobs" cl/$kernel.cl >"$knobs/text" 2>/dev/null || [ $kernel = matrix/flash_matrix ]
-        [ "$(grep -c __asm__ "$knobs/text" | sed 's/[1-9].*/1/')" = ${told#* } ] ||
-            { echo "$kernel, ${told% *}: inline assembly is not as it should be"; exit 1; }
-    done
+for kernel in probe_amx flash_matrix; do
+    lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DTYPE_KV=4 -DTYPE_Q=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
 done
 # RoPE with explicit positions that have one axis or three, with the caller's cosines and sines, and
 # on int8 keys.
@@ -159,32 +118,10 @@ refuse -DROPE=0 cl/auxiliary/shift.cl
 refuse -DPOSITIONS=4 cl/auxiliary/rope.cl
 refuse -DWORK_GROUP=3 cl/auxiliary/append.cl
 # Projections with one, three and six products of terms.
-for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; do
-    options="-DMATRIX_ENGINE=2 -DROPE=1 ${terms#* }"
-    [ "$terms" != 24 ] || options="-DMATRIX_ENGINE=2 -DROPE=2"
+for options in "-DTYPE_Q=2 -DTYPE_KV=2 -DROPE=1" "-DTYPE_Q=2 -DROPE=1" "-DTYPE_KV=2 -DROPE=1" -DROPE=2; do
     # shellcheck disable=SC2086
-    lint_x86 -march=sapphirerapids $options cl/linear/linear_matrix.cl
-    # shellcheck disable=SC2086
-    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
-        -S -o - \
-        $options -Icl -I"$knobs" cl/linear/linear_matrix.cl | grep -c tdpbf16ps)
-    # The function's code also occurs inlined in the kernel.
-    [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] ||
-        { echo "linear_matrix $options: $found products of tiles"; exit 1; }
+    lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 $options cl/linear/linear_matrix.cl
 done
-# SSE has no fused multiply-add, and AVX2 has one. The machine code must use the instruction if it
-# exists, and must never call a function for it.
-for level in "v2 mulps" "v3 vfmadd"; do
-    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang \
-        -finclude-default-header -O2 -S -o - \
-        -DLANES=4 -U__FMA__ -Icl -I"$knobs" cl/lanes/decode_lanes.cl)
-    [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma ||
-        { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
-done
-# Without the engine there is no such instruction, whatever the CPU.
-! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
-    -Icl -I"$knobs" \
-    cl/matrix/flash_matrix.cl | grep -q tdpbf16ps
 # Sub-groups in Khronos' spelling. clang does not declare Intel's.
 for ways in 1 5 17 21; do
     for std in CL2.0 CL3.0; do lint -cl-std=$std -Wno-ignored-pragmas -DSUBGROUP=32 -DSUBGROUP_WAYS=$ways cl/probes/probe_subgroups.cl; done
@@ -205,7 +142,6 @@ found 30 "$kernels"
 found 9 "$attention"
 for kernel in $kernels; do
     lint "$kernel"
-    for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
     ops=15
     case $kernel in cl/tiles/decode_tiles.cl | cl/fragments/decode_fragments.cl) ops=1 ;; esac
     case $kernel in cl/*matrix* | cl/linear/linear_pack*) ;; *)
@@ -272,17 +208,6 @@ for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DT
     -DPAGED=1 -DWEIGHTS=1; do
     refuse $refused cl/matrix/backward_matrix.cl
 done
-# backward_matrix multiplies two by two tiles, for scores, for dV and dK, and for dQ. The machine
-# code has as many loads of operands as products. Sums are loaded and stored outside of the loop
-# over steps.
-found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S \
-    -o - \
-    -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" \
-    cl/matrix/backward_matrix.cl)
-products=$(echo "$found" | grep -c tdpbf16ps)
-[ "$products" -ge 12 ] && [ "$(echo "$found" | grep -c 'tileloadd.*tmm[4-7]')" = "$products" ] &&
-    [ "$(echo "$found" | grep -c 'tilestored')" -le "$products" ] ||
-    { echo "backward_matrix: $products products of tiles, and other loads and stores"; exit 1; }
 refuse -DKEY_BLOCK=4 -DTILE_KV=30 cl/lanes/backward_lanes.cl
 refuse -DTYPE_KV=4 cl/lanes/backward_lanes.cl
 refuse -DDROPOUT=2 cl/portable/flash.cl
@@ -395,8 +320,7 @@ refuse -DREDUCTION_TILE=1056 cl/linear/linear_matrix.cl
 refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
 refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
-# Fragments on the emulation and as PTX. For a tile of 64 keys and heads of 64 or 128 numbers, a
-# warp of 16 rows must have 64 or 128 products.
+# Fragments on the emulation.
 fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
@@ -414,14 +338,6 @@ for type in 1 2; do
         lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_V=$cache -DPAST=1 -DHEAD_DIM=77 -DHEAD_DIM_V=32 -DEMULATED=7 $fragments
     done
     lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DALIGNED_VECTORS=2 -DHEAD_DIM=96 cl/fragments/decode_fragments.cl
-    for dim in 64 128; do
-        ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-            -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=$type \
-            -DTYPE_KV=$type \
-            -DHEAD_DIM=$dim -DHEAD_DIM_V=$dim -Icl -I"$knobs" $fragments)
-        [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = "$dim" ] ||
-            { echo "$fragments: products of heads of $dim"; exit 1; }
-    done
 done
 for engine in 3 5 6 7 8 9; do
     lint -DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=3 -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DALIGNED_VECTORS=2 -DTILE_KV=32 -DSCORE_OPS=1167 \
@@ -429,11 +345,6 @@ for engine in 3 5 6 7 8 9; do
     lint -DTYPE_Q=0 -DTYPE_KV=$((engine == 3 ? 1 : engine + 1)) -DBF16_TERMS=3 -DEMULATED=$engine -DTYPE_V=8 -DTILE_KV=32 \
         -DHEAD_DIM=96 $fragments
 done
-ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-    -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=0 -DTYPE_KV=0 \
-    -DBF16_TERMS=3 -DTILE_KV=32 \
-    -DROW_VECTORS=1 -Icl -I"$knobs" $fragments)
-[ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c 'mma.sync.*\.bf16\.')" = 192 ] || { echo "$fragments: products of terms"; exit 1; }
 for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=2" "-DTYPE_Q=1 -DTYPE_KV=1 -DBF16_TERMS=3" \
     "-DBF16_TERMS=3 -DEMULATED=4 -DGROUP_ROWS=4" \
     "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
@@ -443,8 +354,7 @@ for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DBF16_TERMS=2" "-DTYPE_Q=1 
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done
-# Projections: a warp has 64 products for a chunk of 32 numbers, both in the loop over complete
-# chunks and in that over others.
+# Projections.
 fragments=cl/linear/linear_fragments.cl
 for type in 1 2; do
     for engine in 3 5 6 7 8 9; do
@@ -455,26 +365,15 @@ for type in 1 2; do
                 $fragments
         done
     done
-    ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DTYPE_Q=$type -DTYPE_KV=$type \
-        -DROW_VECTORS=4 -DCOLUMN_TILE=64 -Icl -I"$knobs" $fragments)
-    count=$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")
-    [ "$count" = 128 ] || { echo "$fragments: $count products"; exit 1; }
 done
-# Terms: three or six products for each of a warp's 16 fragments.
-for products in "6 -DTYPE_Q=0 -DTYPE_KV=0" "3 -DTYPE_Q=0 -DTYPE_KV=2" "3 -DTYPE_Q=2 -DTYPE_KV=0"; do
+# Terms.
+for types in "-DTYPE_Q=0 -DTYPE_KV=0" "-DTYPE_Q=0 -DTYPE_KV=2" "-DTYPE_Q=2 -DTYPE_KV=0"; do
     for engine in 3 5 6 7 8 9; do
         # shellcheck disable=SC2086
-        lint ${products#* } -DBF16_TERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DALIGNED_VECTORS=$((engine % 2 * 2)) \
+        lint $types -DBF16_TERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DALIGNED_VECTORS=$((engine % 2 * 2)) \
             -DTYPE_OUT=$((engine % 3)) \
             $fragments
     done
-    # shellcheck disable=SC2086
-    count=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
-        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DALIGNED_VECTORS=2 -DBF16_TERMS=3 ${products#* } \
-        -Icl -I"$knobs" \
-        $fragments | grep -c 'mma.sync.*\.bf16\.')
-    [ "$count" = $((${products%% *} * 32)) ] || { echo "$fragments: $count products of terms"; exit 1; }
 done
 for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_Q=0 -DTYPE_KV=2" -DBF16_TERMS=2 \
     "-DBF16_TERMS=3 -DTYPE_Q=1 -DTYPE_KV=1" "-DBF16_TERMS=3 -DTYPE_Q=2 -DTYPE_KV=2" "-DBF16_TERMS=3 -DTYPE_KV=1" \
@@ -580,6 +479,14 @@ for kernel in row_norm activate embed argmax sample; do
 done
 refuse -DWORK_GROUP=24 cl/auxiliary/row_norm.cl
 refuse -DWORK_GROUP=24 cl/auxiliary/argmax.cl
+for kernel in topk topk_index topk_merge; do
+    lint_x86 -DLANES=16 cl/sparse/$kernel.cl
+    lint -DWORK_GROUP=256 -DLANES=4 cl/sparse/$kernel.cl
+    refuse -DWORK_GROUP=256 -DLANES=8 cl/sparse/$kernel.cl # with assembly of lanes.clh
+done
+for items in 1 4; do lint -DROW_ITEMS=$items -DWORK_GROUP=64 -DHEAD_DIM=77 -DTYPE_STATE=$((items / 4)) cl/recurrent/linear_attention.cl; done
+refuse -DROW_ITEMS=3 -DWORK_GROUP=64 cl/recurrent/linear_attention.cl
+refuse -DHEAD_DIM=577 cl/recurrent/linear_attention.cl
 refuse -DTYPE_KV=4 cl/auxiliary/row_norm.cl
 refuse -DTYPE_KV=4 cl/auxiliary/embed.cl
 refuse -DTYPE_KV=4 cl/linear/norm.cl
