@@ -3,7 +3,6 @@
 // Compile-time knobs (head size, tile, storage type) are in src/lib/tables/knobs.def.
 #ifndef CLATTN_ARGS_H
 #define CLATTN_ARGS_H
-
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 typedef long args_i64;
 typedef int args_i32;
@@ -20,6 +19,7 @@ typedef float args_f32;
 static inline int64_t args_held(int64_t x, int64_t most) {
     return x < 0 ? 0 : x < most ? x : most;
 }
+#define ARGS_MOST_ROWS (INT32_MAX - 65536) // Kernels count them up to one tile past the end.
 // The window bounds of a clattn_score. Causality is a right bound of 0.
 #define ARGS_LEFT(score) ((score)->window ? (score)->window_left : -1)
 #define ARGS_RIGHT(score) ((score)->causal ? 0 : (score)->window ? (score)->window_right : -1)

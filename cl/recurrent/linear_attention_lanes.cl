@@ -2,11 +2,13 @@
 // columns of the state in vector lanes. See linear_attention.cl for the recurrence.
 //
 // A work-item has ROW_VECTORS vectors of columns of one head of one sequence. Its part of the state
-// stays in private memory, and so in the first-level cache. A token needs two passes over it:
+// stays in private memory, and so in the first-level cache. A token needs two passes over it.
+//
 //    1  a = S^T (e^g k),  b = S^T (e^g q)
 //    2  u = beta (v - a) or v,  S = e^g S + k u^T
-// The result is b + (q . k) u, because S^T q after the second pass is just that. Further query
-// heads of the same state need one more pass each.
+//
+// The result is b + (q . k) u, which equals S^T q after the second pass. Each further query head of
+// the same state needs one more pass.
 //
 // Local size 1; global size (blocks of columns, Hs, sequences).
 #ifndef ROW_VECTORS
@@ -20,8 +22,8 @@
 // Repeat a statement for each vector r of a block.
 #define EACH_VECTOR _Pragma("unroll") for (int r = 0; r < ROW_VECTORS; r++)
 
-// Columns first + r * LANES and on of a row at p[at]; `left` is the number of columns from `first`
-// on, and columns past them are 0 or not stored.
+// Load or store the vectors of a block, whose first column is at p[at]. The row has `left` more
+// columns from there. Columns past its end are loaded as 0, and not stored.
 #define LOAD_BLOCK(type, p, at, to, left)                                                                    \
     EACH_VECTOR(to)                                                                                          \
     [r] = (left) >= BLOCK       ? LOAD_LANES(type, p, (at) + r * LANES)                                      \

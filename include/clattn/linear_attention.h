@@ -19,10 +19,10 @@ typedef enum clattn_linear_rule {
     CLATTN_LINEAR_RULE_COUNT
 } clattn_linear_rule;
 
-/* Linear attention. Each sequence and head has a state S of [Dk, Dv] numbers. For each token in
- * order, the rule changes S, then the token's result is
- *    out = scale * S^T q
- * A head's decay g is a number, or one for each key column: row d of S is then multiplied by
+/* Linear attention. Each sequence and head has a state S of [Dk, Dv] numbers. The rule changes S
+ * for each token in order. The token's result is then out = scale * S^T q.
+ *
+ * The decay g of a head is one number, or one for each key column. Row d of S is multiplied by
  * e^g[d]. A g of 0 keeps S, and -infinity clears a finite S.
  *
  * Heads: the state has Hs = max(Hk, Hv) heads, and out has H = max(Hq, Hs). Head h of out reads
@@ -75,7 +75,7 @@ typedef struct clattn_linear_attention_params {
     const clattn_progress *progress; /* optional: see clattn_progress */
 } clattn_linear_attention_params;
 
-/* Which kernel computes the call, and why. */
+/* The kernel of a call, and the reason. */
 typedef struct clattn_linear_attention_choice {
     char kernel_name[32]; /* the .cl file, such as "linear_attention_lanes" */
     char why[256];        /* one line */

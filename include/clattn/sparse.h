@@ -12,7 +12,7 @@ extern "C" {
 /* The largest K of a list. */
 #define CLATTN_SELECTION_MOST 4096
 
-/* Which keys a row may choose, which it must choose, and where the lists are written.
+/* The keys that a row may choose, those that it must choose, and the tensors of the lists.
  *
  * An entry is a key, or a block of keys: entry e is the keys e * block to e * block + block - 1. A
  * row sees the keys j < kv_length, and j <= p with `causal`. It sees an entry if it sees one of the
@@ -99,10 +99,12 @@ typedef enum clattn_index_reduction {
 } clattn_index_reduction;
 
 /* Compute index scores, and select entries by them. The score of key j for row i is
+ *
  *    I[i,j] = sum over h of weights[i,h] * max(0, scale * dot(q[h,i], k[j]))
- * over the index heads h of list head s: s * H / Hs to (s + 1) * H / Hs - 1. With `linear` the
- * maximum with 0 is left out. Sums are float32. Scores are never stored whole: scratch memory does
- * not grow with Nkv.
+ *
+ * List head s sums over the index heads h from s * H / Hs to (s + 1) * H / Hs - 1. With `linear`
+ * the maximum with 0 is left out. Sums are float32. Scores are never stored whole: scratch memory
+ * does not grow with Nkv.
  *    Source: DeepSeek-V3.2, 2025, "lightning indexer" */
 typedef struct clattn_index_params {
     clattn_tensor q; /* [B, H, Nq, D]: f32, f16 or bf16; D is at most 576 */

@@ -484,7 +484,9 @@ for kernel in topk topk_index topk_merge; do
     lint -DWORK_GROUP=256 -DLANES=4 cl/sparse/$kernel.cl
     refuse -DWORK_GROUP=256 -DLANES=8 cl/sparse/$kernel.cl # with assembly of lanes.clh
 done
-for items in 1 4; do lint -DROW_ITEMS=$items -DWORK_GROUP=64 -DHEAD_DIM=77 -DTYPE_STATE=$((items / 4)) cl/recurrent/linear_attention.cl; done
+for items in 1 4; do
+    lint -DROW_ITEMS=$items -DWORK_GROUP=64 -DHEAD_DIM=77 -DTYPE_STATE=$((items / 4)) cl/recurrent/linear_attention.cl
+done
 refuse -DROW_ITEMS=3 -DWORK_GROUP=64 cl/recurrent/linear_attention.cl
 refuse -DHEAD_DIM=577 cl/recurrent/linear_attention.cl
 refuse -DTYPE_KV=4 cl/auxiliary/row_norm.cl

@@ -62,6 +62,20 @@ START_TEST(recurrent_state) {
 }
 END_TEST
 
+// Lists of keys, by given scores and by the indexer.
+START_TEST(lists_of_keys) {
+    for (int which = SMALL_TOPK; which <= SMALL_INDEX; which++) {
+        struct small_call c;
+        double written;
+        small_open(&c, which, harness_place());
+        ck_assert(small_enqueue(&c, harness()->context, harness()->queue, 0, NULL, NULL) == CLATTN_OK);
+        clFinish(harness()->queue);
+        ck_assert(small_intact(&c, harness()->queue, &written));
+        small_close(&c);
+    }
+}
+END_TEST
+
 // Weights that are summed over rows, with an item that has fewer rows.
 START_TEST(sums_of_weights) {
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {2, 2, 1, 19}, LAYOUT_PADDED};
@@ -213,7 +227,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {
         harness_add(suite, "attention", (const TTest *const[]){dropout_mask, sums_of_weights, NULL});
         harness_add(suite, "decode",
-                    (const TTest *const[]){rotary_call, shifted_keys, recurrent_state, NULL});
+                    (const TTest *const[]){rotary_call, shifted_keys, recurrent_state, lists_of_keys, NULL});
         case_list_add(suite, "oclgrind", "attention");
         case_list_add(suite, "oclgrind_decode", "decode");
     }

@@ -55,13 +55,14 @@ static const int32_t too_many_rows[] = {ROWS + 1, 1}, too_many_keys[] = {1, KEYS
     X(scale, "scale: inf", p->scale = INFINITY)                                                              \
     X(reduction, "reduction: 2", (p->selection.block = 2, p->reduction = CLATTN_INDEX_REDUCTION_COUNT))      \
     X(needless_reduction, "reduction: has no effect", p->reduction = CLATTN_INDEX_MEAN)                      \
-    X(page_alone, "page_size: has no effect", p->page_size = 4)                                              \
+    X(page_alone, "page_size: is given without block_table", p->page_size = 4)                               \
     X(page_rows, "page_size: 4: k has", paged(p)->page_size = 4)                                             \
-    X(table_rows, "block_table: shape", paged(p)->block_table.shape[0] = 1)                                  \
+    X(table_rows, "block_table: 1 lines", paged(p)->block_table.shape[0] = 1)                                \
     X(packed_alone, "cu_seqlens_kv: needs", p->cu_seqlens_kv = good)                                         \
     X(packed_pages, "cu_seqlens_kv: not with block_table", paged(packed(p))->q.shape[0] = 1)                 \
     X(packed_lengths, "kv_lengths: not with", packed(p)->selection.kv_lengths = good)                        \
-    X(packed_items, "must be the count of packed", packed(p)->selection.sequences = 0)                       \
+    X(packed_items, "sequences: is 0 beside cu_seqlens_q", packed(p)->selection.sequences = 0)               \
+    X(packed_negative, "must be the count of packed", packed(p)->selection.sequences = -1)                   \
     X(packed_batch, "q: 2 batch items",                                                                      \
       (packed(p), p->cu_seqlens_kv = NULL, p->k.shape[0] = 2, p->q.shape[0] = 2, p->weights.shape[0] = 2))   \
     X(packed_rows, "q_lengths: not with", packed(p)->selection.q_lengths = good)                             \

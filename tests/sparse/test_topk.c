@@ -3,6 +3,7 @@
 // are small integers, so that they are exact. Elsewhere: refusals (test_errors_topk.c), events,
 // faults and threads (small_calls.h), strides (strided_calls.h).
 #define _GNU_SOURCE
+#include "args/args.h"
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "attention/no_cpu.h"
@@ -410,6 +411,13 @@ START_TEST(plans) {
     ck_assert_msg(none.launches == 0 && none.workspace_bytes == 0, "a call without rows");
     // Scratch memory does not grow with the keys.
     ck_assert_uint_eq(plan_rows(1 << 14, 1 << 20, 2048).workspace_bytes, many.workspace_bytes);
+    plan_rows(1, ARGS_MOST_ROWS, 10);
+    const clattn_topk_params too_many = {
+        .scores = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 4, (int64_t[]){1, 1, 1, ARGS_MOST_ROWS + 1}),
+        .selection.indices = clattn_tensor_dense(NULL, CLATTN_TYPE_I32, 4, (int64_t[]){1, 1, 1, 10})};
+    clattn_selection_plan none_made;
+    ck_assert_int_eq(clattn_topk_plan(on, &too_many, &none_made), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(harness_log_text(), "scores: 2147418112 keys: at most 2147418111"));
 }
 END_TEST
 

@@ -138,7 +138,7 @@ static bool is_worth(const plan_input *in, const problem *p, const cascade_input
 static const char *refusal(const plan_input *in, const problem *p, const cascade_input *c,
                            const variant *today, cascade_plan *plan) {
     if (c->refusal) return c->refusal;
-    if ((double)p->batch * p->heads * p->n_q > (double)(INT32_MAX - 65536)) return "its rows are too many";
+    if ((double)p->batch * p->heads * p->n_q > (double)ARGS_MOST_ROWS) return "its rows are too many";
     if (!c->folds) return "the strides of q, mask or bias do not let rows of several items be those of one";
     if (!choose_fold(in, p, c, plan)) return "no kernel takes the rows of all items at once";
     const problem own = cla_cascade_suffix(p, c);

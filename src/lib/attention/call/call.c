@@ -18,9 +18,6 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-// Most rows of q or k: kernels count rows in 32 bits, up to one tile past the end.
-#define MAX_ROWS (INT32_MAX - 65536)
-
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
@@ -58,9 +55,9 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: head size 0: must be 1 or more",
                                 sq[3] ? "v" : "q");
     const int64_t keys = cla_kv_count(&p->kv), longest = sq[2] > keys ? sq[2] : keys;
-    if (longest > MAX_ROWS)
+    if (longest > ARGS_MOST_ROWS)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible",
-                                sq[2] > keys ? "q" : "k", (long long)longest, MAX_ROWS);
+                                sq[2] > keys ? "q" : "k", (long long)longest, ARGS_MOST_ROWS);
     if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "heads: H = %lld must be a multiple of Hkv = %lld: axes are q [B, H, Nq, D] "

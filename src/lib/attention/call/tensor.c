@@ -211,6 +211,13 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
 }
 
+clattn_status cla_tensor_check_alike(clattn_context *c, const char *name, const clattn_tensor *t,
+                                     const char *like, const clattn_tensor *other) {
+    if (!cla_tensor_given(t) || !cla_tensor_given(other) || t->type == other->type) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: its type differs from %s's: both must be stored alike", name, like);
+}
+
 clattn_status cla_tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
                                      const tensor_rule *rule) {
     for (int i = 0; i < t->rank; i++) {

@@ -60,6 +60,10 @@ int cla_tensor_row_alignment(const clattn_tensor *t);
 // Check rank, type, sizes, strides and presence of one view. views.h checks the buffer itself.
 clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);
 
+// Check that two views have one type, if both are given.
+clattn_status cla_tensor_check_alike(clattn_context *c, const char *name, const clattn_tensor *t,
+                                     const char *like, const clattn_tensor *other);
+
 // Check that the view's shape is `shape`; a size of -1 accepts any size.
 clattn_status cla_tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
                                      const tensor_rule *rule);

@@ -173,10 +173,10 @@ static clattn_status check_side(clattn_context *c, const append *a, const append
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: head size %lld: must be 1 to 2^31 - 1",
                                 names->rows, (long long)x[3]);
     if (x[0] > INT32_MAX || x[1] > INT32_MAX || x[0] * x[1] > INT32_MAX ||
-        s->cache->shape[2] > APPEND_MOST_ROWS)
+        s->cache->shape[2] > ARGS_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: B * Hkv must be below 2^31, and rows at most %d", names->cache,
-                                APPEND_MOST_ROWS);
+                                ARGS_MOST_ROWS);
     if (s->cache->type == CLATTN_TYPE_U4 && !s->zero)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: is absent: u4 has no numbers below 0 without zero points", names->zero);
@@ -199,9 +199,7 @@ clattn_status cla_append_check_tensors(clattn_context *c, const append *a, bool 
                                     "%s: its size of axis %d differs from %s's: keys and values go together",
                                     a->k.rows->shape[i] != a->v.rows->shape[i] ? "v_new" : "v", i,
                                     a->k.rows->shape[i] != a->v.rows->shape[i] ? "k_new" : "k");
-    if (a->k.rows->type == a->v.rows->type) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "v_new: its type differs from k_new's: both must be stored alike");
+    return cla_tensor_check_alike(c, "v_new", a->v.rows, "k_new", a->k.rows);
 }
 
 clattn_status cla_append_check_start(clattn_context *c, const append *a, int64_t b, int64_t start,

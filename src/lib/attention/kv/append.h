@@ -34,9 +34,6 @@ clattn_status cla_append_prepare(clattn_context *c, const append *a);
 clattn_status cla_append_enqueue(chain *steps, const append *a);
 double cla_append_flops(const append *a);
 
-// Kernels count cache rows in 32 bits.
-#define APPEND_MOST_ROWS (INT32_MAX - 65536)
-
 // Check shapes and types of both sides: new rows [B, Hkv, n, D], caches [B, Hkv, capacity, D], and
 // their scales.
 clattn_status cla_append_check_tensors(clattn_context *c, const append *a, bool planning);

@@ -158,29 +158,29 @@ static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t 
     return check_past_scales(c, kv, false, planning);
 }
 
-static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
-    const clattn_tensor *t = &kv->block_table;
+clattn_status cla_kv_check_pages(clattn_context *c, const clattn_tensor *table, int32_t page_size,
+                                 const clattn_tensor *k, int64_t batch, bool planning) {
     const tensor_rule rule = {"block_table", "[B, max_blocks]", TYPES_I32 | ANY_LAST_STRIDE, false, planning};
-    if (!cla_kv_is_paged(kv))
-        return kv->page_size ? refuse_without(c, "page_size", "block_table") : CLATTN_OK;
-    if (t->rank == 2 && t->type != CLATTN_TYPE_I32)
+    if (!cla_tensor_given(table))
+        return page_size ? refuse_without(c, "page_size", "block_table") : CLATTN_OK;
+    if (table->rank == 2 && table->type != CLATTN_TYPE_I32)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "block_table: type %s: i32 is needed",
-                                clattn_type_name(t->type));
-    TRY(cla_tensor_check(c, t, 2, &rule));
-    if (t->shape[0] != batch)
+                                clattn_type_name(table->type));
+    TRY(cla_tensor_check(c, table, 2, &rule));
+    if (table->shape[0] != batch)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "block_table: %lld lines: [B, max_blocks] has B = %lld",
-                                (long long)t->shape[0], (long long)batch);
-    if (kv->page_size < 1)
+                                (long long)table->shape[0], (long long)batch);
+    if (page_size < 1)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "page_size: %d: must be 1 or more",
-                                (int)kv->page_size);
-    if (kv->k.shape[2] != kv->page_size)
+                                (int)page_size);
+    if (k->shape[2] != page_size)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "page_size: %d: k has %lld rows a page, [pages, Hkv, page_size, D]",
-                                (int)kv->page_size, (long long)kv->k.shape[2]);
-    if (kv->k.shape[0] == 0 && t->shape[1] > 0 && batch > 0)
+                                (int)page_size, (long long)k->shape[2]);
+    if (k->shape[0] == 0 && table->shape[1] > 0 && batch > 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "k: has no pages, and block_table names %lld",
-                                (long long)t->shape[1]);
+                                (long long)table->shape[1]);
     return CLATTN_OK;
 }
 
@@ -196,7 +196,7 @@ static clattn_status check_rotation(clattn_context *c, const clattn_kv *kv) {
 
 static clattn_status check_places(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
     TRY(check_past(c, kv, batch, planning));
-    return check_pages(c, kv, batch, planning);
+    return cla_kv_check_pages(c, &kv->block_table, kv->page_size, &kv->k, batch, planning);
 }
 
 static clattn_status check_scales(clattn_context *x, const clattn_kv *kv, bool planning) {

@@ -20,6 +20,10 @@ typedef struct kv_scales {
 // Check scales and zero points of tensor `of`: required for scaled types, rejected for others. One
 // scale per row, or per group of numbers.
 clattn_status cla_kv_check_scales(clattn_context *context, const clattn_tensor *of, const kv_scales *s);
+// Check a block table and its page size against k, whose rows are in pages. A page size without a
+// table is rejected.
+clattn_status cla_kv_check_pages(clattn_context *context, const clattn_tensor *table, int32_t page_size,
+                                 const clattn_tensor *k, int64_t batch, bool planning);
 // The knob SCALE_GROUP for these rows.
 int cla_kv_scale_group(const clattn_tensor *of, const clattn_tensor *scale, const clattn_tensor *zero);
 args_view cla_kv_scale_view(const clattn_tensor *scale, const clattn_tensor *zero);

@@ -43,9 +43,9 @@ static clattn_status check_tensors(const shift_job *job, bool planning) {
     if (s[3] < 1 || cla_tensor_width(&p->k) > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "k: head size %lld: must be 1 to 2^31 - 1",
                                 (long long)cla_tensor_width(&p->k));
-    if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX || s[2] > APPEND_MOST_ROWS)
+    if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX || s[2] > ARGS_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "k: B * Hkv must be below 2^31, and rows at most %d", APPEND_MOST_ROWS);
+                                "k: B * Hkv must be below 2^31, and rows at most %d", ARGS_MOST_ROWS);
     TRY(cla_hadamard_check(c, "k_rotation", p->k_rotation, cla_tensor_width(&p->k)));
     if (p->k.type == CLATTN_TYPE_U4 && !cla_tensor_given(&p->k_zero))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,

@@ -60,13 +60,6 @@ static clattn_status check_rule(clattn_context *c, const clattn_linear_attention
                             needed ? "%s: rule %s needs it" : "%s: rule %s has none", name, rule_word(p));
 }
 
-static clattn_status check_alike(clattn_context *c, const char *name, const clattn_tensor *t,
-                                 const char *other, const clattn_tensor *of) {
-    if (!cla_tensor_given(t) || !cla_tensor_given(of) || t->type == of->type) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: its type differs from %s's: both must be stored alike", name, other);
-}
-
 // The heads of q, k and v must divide those of the result and of the state.
 static clattn_status find_heads(linear_attention_job *job) {
     const clattn_linear_attention_params *p = &job->params;
@@ -109,8 +102,8 @@ static clattn_status check_rows(linear_attention_job *job) {
     const int64_t *s = p->q.shape;
     TRY(cla_tensor_check_shape(c, &p->k, (const int64_t[4]){s[0], -1, s[2], s[3]}, &k));
     TRY(cla_tensor_check_shape(c, &p->v, (const int64_t[4]){s[0], -1, s[2], -1}, &v));
-    TRY(check_alike(c, "k", &p->k, "q", &p->q));
-    TRY(check_alike(c, "v", &p->v, "q", &p->q));
+    TRY(cla_tensor_check_alike(c, "k", &p->k, "q", &p->q));
+    TRY(cla_tensor_check_alike(c, "v", &p->v, "q", &p->q));
     TRY(find_heads(job));
     TRY(check_dims(job));
     return cla_tensor_check_shape(c, &p->out, (const int64_t[4]){s[0], job->out_heads, s[2], p->v.shape[3]},
@@ -141,7 +134,7 @@ static clattn_status check_gates(const linear_attention_job *job) {
         const int64_t shape[3] = {s[0], repeated(p->beta.shape[1], heads), s[2]};
         TRY(cla_tensor_check_shape(c, &p->beta, shape, &beta));
     }
-    return check_alike(c, "beta", &p->beta, "decay", &p->decay);
+    return cla_tensor_check_alike(c, "beta", &p->beta, "decay", &p->decay);
 }
 
 static clattn_status check_sequences(linear_attention_job *job) {
@@ -196,7 +189,7 @@ static clattn_status check_states(const linear_attention_job *job) {
                           p->new_state_indices.rank == 2 ? 2 : 1));
     if (old) TRY(check_state(job, "state", &p->state, false, from));
     if (new) TRY(check_state(job, "new_state", &p->new_state, true, from || to));
-    return check_alike(c, "new_state", &p->new_state, "state", &p->state);
+    return cla_tensor_check_alike(c, "new_state", &p->new_state, "state", &p->state);
 }
 
 static clattn_status check_memory(const linear_attention_job *job) {
@@ -310,9 +303,7 @@ static linear_attention_args args_of(const linear_attention_job *job) {
                                    .to_offset = to->offset,
                                    .to_row = to->stride[0],
                                    .to_column = to->rank == 2 ? to->stride[1] : 0,
-                                   .sequences = (int)job->sequences,
                                    .tokens = (int)p->q.shape[2],
-                                   .heads = (int)hs,
                                    .head_dim_v = (int)p->v.shape[3],
                                    .q_group = (int)(h / p->q.shape[1]),
                                    .k_group = (int)(hs / p->k.shape[1]),

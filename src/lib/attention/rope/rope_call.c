@@ -10,8 +10,6 @@
 #include "base/host.h"
 #include "launch/entry.h"
 
-#define MOST_ROWS (INT32_MAX - 65536)
-
 // Check a scaling parameter: at least `least`, or 0 if it has a default.
 static clattn_status check_number(clattn_context *c, const char *name, double x, double least,
                                   bool defaults) {
@@ -232,9 +230,9 @@ clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, 
     if (s[3] < 1 || s[3] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: head size %lld: must be 1 to 2^31 - 1",
                                 (long long)s[3]);
-    if (s[2] > MOST_ROWS)
+    if (s[2] > ARGS_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: %lld rows: at most %d are possible",
-                                (long long)s[2], MOST_ROWS);
+                                (long long)s[2], ARGS_MOST_ROWS);
     if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: B * H: must be below 2^31");
     return CLATTN_OK;
@@ -322,9 +320,7 @@ static clattn_status check_cached(rope_job *job, bool planning) {
                                     "%s: its shape does not fit: %s with R/2 = %lld, cos and sin alike",
                                     names[i], rule.axes, (long long)pairs);
     }
-    if (p->cos.type == p->sin.type) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "sin: its type differs from cos's: both must be stored alike");
+    return cla_tensor_check_alike(c, "sin", &p->sin, "cos", &p->cos);
 }
 
 static clattn_status check_memory(const rope_job *job) {

@@ -38,9 +38,7 @@ static clattn_status check(clattn_context *c, const void *params, entry_purpose 
     clattn_merge_params *const p = &job->params;
     cla_pointers_take(c, (clattn_tensor *const[]){&p->out_a, &p->lse_a, &p->out_b, &p->lse_b}, 4, false);
     TRY(check_views(c, p));
-    if (p->out_a.type != p->out_b.type)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "out_b: its type differs from out_a's: both must be stored alike");
+    TRY(cla_tensor_check_alike(c, "out_b", &p->out_b, "out_a", &p->out_a));
     for (int i = 0; i < 3; i++)
         if (p->lse_a.shape[i] != p->out_a.shape[i] || p->lse_b.shape[i] != p->out_a.shape[i])
             return cla_context_fail(

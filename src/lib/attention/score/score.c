@@ -12,11 +12,18 @@
 #include "attention/mods/mods.h"
 #include "base/host.h"
 
+clattn_status cla_score_check_alignment(clattn_context *c, clattn_alignment alignment, bool shifted) {
+    if ((unsigned)alignment >= CLATTN_ALIGN_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
+                                (int)alignment);
+    if (alignment != CLATTN_ALIGN_OFFSET && shifted)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
+    return CLATTN_OK;
+}
+
 clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
     TRY(cla_dropout_check(c, s->dropout));
-    if ((unsigned)s->alignment >= CLATTN_ALIGN_COUNT)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
-                                (int)s->alignment);
+    TRY(cla_score_check_alignment(c, s->alignment, s->offset != 0 || s->offsets));
     if (!isfinite(s->scale))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scale: must be finite; 0 means 1/sqrt(D)");
     if (!isfinite(s->softcap) || s->softcap < 0.0f)
@@ -26,8 +33,6 @@ clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "window: %d,%d: each side must be -1 (open) or more", (int)s->window_left,
                                 (int)s->window_right);
-    if (s->alignment != CLATTN_ALIGN_OFFSET && (s->offset != 0 || s->offsets))
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
     return CLATTN_OK;
 }
 

@@ -6,6 +6,8 @@
 #include "attention/call/call.h"
 #include "launch/chain.h"
 
+// Check where row 0 is: `alignment`, and an offset only with CLATTN_ALIGN_OFFSET.
+clattn_status cla_score_check_alignment(clattn_context *context, clattn_alignment alignment, bool shifted);
 clattn_status cla_score_check(clattn_context *context, const clattn_score *score);
 clattn_status cla_score_check_tensors(call *c, bool planning); // after the call's sizes are known
 clattn_status cla_score_take_arrays(call *c, bool copy);

@@ -19,30 +19,6 @@ static bool is_paged(const clattn_index_params *p) {
     return cla_tensor_given(&p->block_table);
 }
 
-static clattn_status check_pages(clattn_context *c, const clattn_index_params *p, bool planning) {
-    const tensor_rule table = {"block_table", "[B, max_blocks]", TYPES_I32 | ANY_LAST_STRIDE, false,
-                               planning};
-    const int64_t shape[2] = {cla_selection_items(&p->selection, p->q.shape[0]), -1};
-    if (!is_paged(p)) {
-        if (!p->page_size) return CLATTN_OK;
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "page_size: has no effect without block_table");
-    }
-    TRY(cla_tensor_check(c, &p->block_table, 2, &table));
-    TRY(cla_tensor_check_shape(c, &p->block_table, shape, &table));
-    if (p->page_size < 1 || p->k.shape[2] != p->page_size)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "page_size: %d: k has %lld rows a page, [pages, Hs, page_size, D]",
-                                (int)p->page_size, (long long)p->k.shape[2]);
-    if (p->k.shape[0] == 0 && p->block_table.shape[1] > 0)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "k: has no pages, and block_table names %lld",
-                                (long long)p->block_table.shape[1]);
-    if (p->block_table.shape[1] * p->page_size > INT32_MAX)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "block_table: %lld pages of %d keys: must be below 2^31 keys",
-                                (long long)p->block_table.shape[1], (int)p->page_size);
-    return CLATTN_OK;
-}
-
 static clattn_status check_packed(clattn_context *c, const clattn_index_params *p) {
     if (!p->cu_seqlens_kv) return CLATTN_OK;
     if (!p->selection.cu_seqlens_q)
@@ -67,7 +43,7 @@ static clattn_status check_keys(clattn_context *c, const clattn_index_params *p,
     const int64_t shape[4] = {is_paged(p) ? -1 : p->cu_seqlens_kv ? 1 : items, -1, -1, p->q.shape[3]};
     TRY(cla_tensor_check(c, &p->k, 4, &k));
     TRY(cla_tensor_check_shape(c, &p->k, shape, &k));
-    TRY(check_pages(c, p, planning));
+    TRY(cla_kv_check_pages(c, &p->block_table, p->page_size, &p->k, items, planning));
     if (p->k.shape[1] == 0 ? p->q.shape[1] > 0 : p->q.shape[1] % p->k.shape[1] != 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "q: %lld index heads: must be a multiple of k's %lld heads",
@@ -130,8 +106,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     CLA_GIVEN(&all, false, &p->q, &p->k);
     CLA_GIVEN(&all, true, &p->k_scale, &p->weights, &p->block_table);
     cla_selection_given(&all, &p->selection);
-    job->selection =
-        (selection){.context = context, .rows_name = "q", .s = &p->selection, .flags = flags_of(p)};
+    job->selection = (selection){
+        .context = context, .rows_name = "q", .keys_name = "k", .s = &p->selection, .flags = flags_of(p)};
     TRY(check_tensors(context, p, planning));
     TRY(check_numbers(context, p));
     const int64_t keys = is_paged(p) ? p->block_table.shape[1] * p->page_size : p->k.shape[2];

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "attention/kv/ragged.h"
+#include "attention/score/score.h"
 #include "base/host.h"
 
 #define BLOCK_MOST 65536
@@ -83,20 +85,17 @@ static clattn_status check_forced(const selection *job) {
 static clattn_status check_positions(const selection *job) {
     clattn_context *c = job->context;
     const clattn_selection *s = job->s;
-    if ((unsigned)s->alignment >= CLATTN_ALIGN_COUNT)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
-                                (int)s->alignment);
+    TRY(cla_score_check_alignment(c, s->alignment, s->offset || s->offsets));
     if (s->alignment && !s->causal)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: has no effect without causal");
-    if (s->alignment != CLATTN_ALIGN_OFFSET && (s->offset || s->offsets))
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
     if (s->offset && s->offsets)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "offset: is passed beside offsets, which replace it");
     if (s->sequences && !s->cu_seqlens_q)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "sequences: has no effect without cu_seqlens_q");
     if (!s->cu_seqlens_q) return CLATTN_OK;
-    if (s->sequences < 0 || (s->sequences == 0 && job->sizes.rows > 0))
+    TRY(cla_ragged_check_count(c, s->cu_seqlens_q, s->sequences, job->sizes.rows));
+    if (s->sequences < 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "sequences: %d: must be the count of packed sequences", (int)s->sequences);
     if (s->q_lengths) return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "q_lengths: not with cu_seqlens_q");
@@ -139,7 +138,6 @@ static clattn_status read_item(selection *job, int64_t b, packed_range *q, packe
     clattn_context *c = job->context;
     const clattn_selection *s = job->s;
     const selection_sizes *sizes = &job->sizes;
-    int32_t shift = 0;
     item[0] = item[4] = 0;
     item[1] = s->q_lengths ? s->q_lengths[b] : (int32_t)sizes->rows;
     item[3] = s->kv_lengths ? s->kv_lengths[b] : (int32_t)sizes->keys;
@@ -147,9 +145,7 @@ static clattn_status read_item(selection *job, int64_t b, packed_range *q, packe
     TRY(check_length(c, "kv_lengths", b, item[3], sizes->keys));
     if (q->ends) TRY(next_range(c, q, b, &item[0], &item[1]));
     if (k->ends) TRY(next_range(c, k, b, &item[4], &item[3]));
-    if (s->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) shift = item[3] - item[1];
-    if (s->alignment == CLATTN_ALIGN_OFFSET) shift = s->offsets ? s->offsets[b] : s->offset;
-    item[2] = shift;
+    item[2] = ARGS_SHIFT(s, b, item[1], item[3]);
     if (item[1] > job->rows_most) job->rows_most = item[1];
     if (item[3] > job->keys_most) job->keys_most = item[3];
     return CLATTN_OK;
@@ -175,6 +171,10 @@ static clattn_status read_items(selection *job, bool planning) {
 clattn_status cla_selection_check(selection *job, bool planning) {
     const clattn_capabilities *device = &job->context->capabilities;
     job->items = cla_selection_items(job->s, job->sizes.batch);
+    if (job->sizes.keys > ARGS_MOST_ROWS)
+        return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: %lld keys: at most %d are possible", job->keys_name,
+                                (long long)job->sizes.keys, ARGS_MOST_ROWS);
     TRY(check_positions(job));
     TRY(check_outputs(job, planning));
     TRY(check_forced(job));
@@ -182,13 +182,13 @@ clattn_status cla_selection_check(selection *job, bool planning) {
     const int block = cla_selection_block(job->s);
     const int64_t entries = (job->keys_most + block - 1) / block;
     if (entries < job->sizes.entries) job->sizes.entries = entries;
-    const selection_problem problem = {.cpu = device->is_cpu,
-                                       .compute_units = (int)device->compute_units,
-                                       .vector = (int)device->float_vector_width,
-                                       .units = job->items * job->sizes.heads * job->rows_most,
-                                       .entries = job->sizes.entries,
-                                       .k = (int)job->s->indices.shape[3]};
-    job->shares = cla_selection_plan(&problem);
+    const selection_problem of = {.cpu = device->is_cpu,
+                                  .compute_units = (int)device->compute_units,
+                                  .vector = (int)device->float_vector_width,
+                                  .units = job->items * job->sizes.heads * job->rows_most,
+                                  .entries = job->sizes.entries,
+                                  .k = (int)job->s->indices.shape[3]};
+    job->shares = cla_selection_plan(&of);
     return CLATTN_OK;
 }
 

@@ -18,8 +18,8 @@ typedef struct selection_sizes {
 
 typedef struct selection {
     clattn_context *context;
-    const char *rows_name; // the tensor with the rows, for messages
-    clattn_selection *s;   // the job's copy
+    const char *rows_name, *keys_name; // tensors, for messages
+    clattn_selection *s;               // the job's copy
     selection_sizes sizes;
     int flags;                    // SELECT_* of the call alone
     int64_t items;                // batch items

@@ -14,16 +14,13 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     clattn_topk_params *p = &job->params;
     const given_views all = {context, planning, .inner = false};
     const tensor_rule scores = {"scores", "[B, Hs, Nq, N]", TYPES_FLOAT, false, planning};
-    job->selection = (selection){.context = context, .rows_name = "scores", .s = &p->selection};
+    job->selection =
+        (selection){.context = context, .rows_name = "scores", .keys_name = "scores", .s = &p->selection};
     CLA_GIVEN(&all, false, &p->scores);
     cla_selection_given(&all, &p->selection);
     TRY(cla_tensor_check(context, &p->scores, 4, &scores));
     const int64_t *s = p->scores.shape;
     const int64_t block = cla_selection_block(&p->selection);
-    if (s[3] * (block > 0 ? block : 1) > INT32_MAX)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "block: %lld entries of %lld keys: must be below 2^31 keys", (long long)s[3],
-                                (long long)block);
     job->selection.sizes =
         (selection_sizes){.batch = s[0], .heads = s[1], .rows = s[2], .entries = s[3], .keys = s[3] * block};
     TRY(cla_selection_check(&job->selection, planning));

@@ -128,11 +128,11 @@ static clattn_status check_rows(const layer_gradients *g) {
     const int64_t batch = l->params.x.shape[0],
                   n = l->params.x.shape[1] > l->n_kv ? l->params.x.shape[1] : l->n_kv;
     const int64_t heads = l->heads > l->kv_heads ? l->heads : l->kv_heads;
-    if (batch * n <= LINEAR_MOST_REDUCED && n * heads <= LINEAR_MOST_REDUCED) return CLATTN_OK;
+    if (batch * n <= ARGS_MOST_ROWS && n * heads <= ARGS_MOST_ROWS) return CLATTN_OK;
     return cla_context_fail(
         l->context, CLATTN_INVALID_ARGUMENT,
         "x: %lld items of %lld rows of %lld heads: products of gradients count up to %d rows",
-        (long long)batch, (long long)n, (long long)heads, LINEAR_MOST_REDUCED);
+        (long long)batch, (long long)n, (long long)heads, ARGS_MOST_ROWS);
 }
 
 static clattn_status check_kept(const layer_gradients *g, bool planning) {

@@ -11,7 +11,6 @@
 #define ROW_TENSORS 6         // most tensors of a kernel of this file
 #define ROW_GROUP 256         // work-items for each row; 1 on a CPU
 #define SAMPLE_MOST (1 << 24) // counts are float32, exact up to 2^24
-#define ROWS_MOST (INT32_MAX - 65536)
 
 _Static_assert((int)CLATTN_ACTIVATION_SILU == ACTIVATE_SILU && (int)CLATTN_ACTIVATION_GELU == ACTIVATE_GELU &&
                    (int)CLATTN_ACTIVATION_GELU_TANH == ACTIVATE_GELU_TANH &&
@@ -46,15 +45,12 @@ static clattn_status check_view(const row_call *call, const row_view *v) {
     TRY(cla_tensor_check(call->context, v->tensor, v->rank, &rule));
     if (v->shape) TRY(cla_tensor_check_shape(call->context, v->tensor, v->shape, &rule));
     for (int i = 0; i < v->rank; i++)
-        if (v->tensor->shape[i] > ROWS_MOST)
+        if (v->tensor->shape[i] > ARGS_MOST_ROWS)
             return cla_context_fail(call->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: size %lld: at most %d is possible", v->name,
-                                    (long long)v->tensor->shape[i], ROWS_MOST);
-    if (v->alike && v->tensor->type != first->tensor->type)
-        return cla_context_fail(call->context, CLATTN_INVALID_ARGUMENT,
-                                "%s: its type differs from %s's: both must be stored alike", v->name,
-                                first->name);
-    return CLATTN_OK;
+                                    (long long)v->tensor->shape[i], ARGS_MOST_ROWS);
+    if (!v->alike) return CLATTN_OK;
+    return cla_tensor_check_alike(call->context, v->name, v->tensor, first->name, first->tensor);
 }
 
 // A written view that is the same as a read one is added once, as VIEW_BOTH.

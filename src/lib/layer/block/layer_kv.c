@@ -38,11 +38,8 @@ static clattn_status check_tensors(const kv_job *job) {
                                 y[2] == 0      ? "y"
                                 : k[1] && k[3] ? "v"
                                                : "k");
-    if (p->k.type != p->y.type || p->v.type != p->y.type)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "%s: its type differs from y's: both must be stored alike",
-                                p->k.type != p->y.type ? "k" : "v");
-    return CLATTN_OK;
+    TRY(cla_tensor_check_alike(c, "k", &p->k, "y", &p->y));
+    return cla_tensor_check_alike(c, "v", &p->v, "y", &p->y);
 }
 
 // Check the matrices for Hkv heads, which k has. wk and wv must have one type.
@@ -54,14 +51,12 @@ static clattn_status check_matrices(const kv_job *job) {
         &p->wk, &p->bk, &p->wk_scale, &p->wk_zero, {heads * p->k.shape[3], width}, LINEAR_NAMES("wk", "bk")};
     const linear_given wv = {
         &p->wv, &p->bv, &p->wv_scale, &p->wv_zero, {heads * p->v.shape[3], width}, LINEAR_NAMES("wv", "bv")};
-    if (p->y.shape[1] > INT32_MAX - 65536 || heads > INT32_MAX || p->y.shape[0] > INT32_MAX)
+    if (p->y.shape[1] > ARGS_MOST_ROWS || heads > INT32_MAX || p->y.shape[0] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "k: a size of B, Hkv or Nkv is above 32 bits");
     TRY(cla_linear_check_precision(c, p->precision));
     TRY(cla_linear_check_matrix(c, &wk, false));
     TRY(cla_linear_check_matrix(c, &wv, false));
-    if (p->wk.type == p->wv.type) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "wv: its type differs from wk's: both must be stored alike");
+    return cla_tensor_check_alike(c, "wv", &p->wv, "wk", &p->wk);
 }
 
 static clattn_status check_norm(kv_job *job) {

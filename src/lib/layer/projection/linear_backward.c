@@ -235,7 +235,7 @@ clattn_status cla_linear_sums_enqueue(chain *steps, const linear_sums *s) {
 // Without rows, dw is 0. It is cleared row by row, or at once if it is dense.
 static clattn_status clear_weights(chain *steps, const linear_gradients *g) {
     const int64_t rows = g->dw.shape[0], columns = g->dw.shape[1];
-    const bool dense = g->dw.stride[0] == columns && rows * columns <= LINEAR_MOST_REDUCED;
+    const bool dense = g->dw.stride[0] == columns && rows * columns <= ARGS_MOST_ROWS;
     for (int64_t row = 0; row < (dense ? 1 : rows); row++) {
         linear_sums none = sums_of_nothing(g);
         none.y = clattn_tensor_dense(g->dw.buffer, g->dw.type, 1, &columns);
@@ -301,11 +301,10 @@ static clattn_status check_shapes(clattn_context *c, const clattn_linear_backwar
                                 has_w ? "dw" : "dx", has_w ? "x" : "w");
     const int64_t *s = p->dout.shape, k = has_x ? p->x.shape[2] : has_w ? p->w.shape[1] : 1;
     const int64_t of_x[3] = {s[0], s[1], k}, of_w[2] = {s[2], k}, of_b[1] = {s[2]};
-    if (s[2] == 0 || k == 0 || s[0] * s[1] > LINEAR_MOST_REDUCED || s[2] > LINEAR_MOST_REDUCED ||
-        k > LINEAR_MOST_REDUCED)
+    if (s[2] == 0 || k == 0 || s[0] * s[1] > ARGS_MOST_ROWS || s[2] > ARGS_MOST_ROWS || k > ARGS_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "dout: K, M and B * N must be 1, 1 and 0 to %d: here %lld, %lld and %lld",
-                                LINEAR_MOST_REDUCED, (long long)k, (long long)s[2], (long long)(s[0] * s[1]));
+                                ARGS_MOST_ROWS, (long long)k, (long long)s[2], (long long)(s[0] * s[1]));
     if (has_x) TRY(cla_tensor_check_shape(c, &p->x, of_x, &x));
     if (has_w) TRY(cla_tensor_check_shape(c, &p->w, of_w, &w));
     if (cla_tensor_given(&p->dx)) TRY(cla_tensor_check(c, &p->dx, 3, &dx));

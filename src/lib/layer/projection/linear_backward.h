@@ -31,8 +31,6 @@ clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl
 double cla_linear_gradients_flops(const linear_gradients *g);
 // True if clattn's own kernels compute all of its products.
 bool cla_linear_gradients_native(const linear_gradients *g);
-// Most rows that a projection can sum over: its kernels count the reduction in 32 bits.
-#define LINEAR_MOST_REDUCED (INT32_MAX - 65536)
 
 // Sums over all rows of x = [B, N, M] into y = [M]. Or into y = [parts, M]: part p sums part_rows
 // rows of every item.

@@ -17,13 +17,6 @@ typedef struct linear_job {
     bool empty;      // B or N is 0
 } linear_job;
 
-static clattn_status check_alike(clattn_context *c, const char *name, const clattn_tensor *t,
-                                 const char *like, const clattn_tensor *other) {
-    if (!cla_tensor_given(t) || !cla_tensor_given(other) || t->type == other->type) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: its type differs from %s's: both must be stored alike", name, like);
-}
-
 // One kernel computes both projections of a gate, so their scales must have one type and group
 // size.
 static clattn_status check_up_scales(clattn_context *c, const clattn_linear_params *p) {
@@ -53,9 +46,9 @@ static clattn_status check_up(clattn_context *c, const clattn_linear_params *p, 
                     {cla_tensor_given(&p->w_up_zero), "w_up_zero"}};
     if (cla_tensor_given(&p->w_up)) {
         TRY(cla_linear_check_matrix(c, &up, planning));
-        TRY(check_alike(c, "w_up", &p->w_up, "w", &p->w));
+        TRY(cla_tensor_check_alike(c, "w_up", &p->w_up, "w", &p->w));
         TRY(check_up_scales(c, p));
-        return check_alike(c, "b_up", &p->b_up, "b", &p->b);
+        return cla_tensor_check_alike(c, "b_up", &p->b_up, "b", &p->b);
     }
     for (size_t i = 0; i < sizeof needless / sizeof needless[0]; i++)
         if (needless[i].given)
@@ -74,7 +67,7 @@ static clattn_status check_epilogue(clattn_context *c, const clattn_linear_param
     if (!cla_tensor_given(&p->residual)) return CLATTN_OK;
     TRY(cla_tensor_check(c, &p->residual, 3, &residual));
     TRY(cla_tensor_check_shape(c, &p->residual, p->out.shape, &residual));
-    return check_alike(c, "residual", &p->residual, "x", &p->x);
+    return cla_tensor_check_alike(c, "residual", &p->residual, "x", &p->x);
 }
 
 static clattn_status check_views(clattn_context *c, const clattn_linear_params *p, bool planning) {
@@ -84,7 +77,7 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
     TRY(cla_tensor_check(c, &p->out, 3, &out));
     const int64_t out_shape[3] = {p->x.shape[0], p->x.shape[1], -1};
     TRY(cla_tensor_check_shape(c, &p->out, out_shape, &out));
-    TRY(check_alike(c, "out", &p->out, "x", &p->x));
+    TRY(cla_tensor_check_alike(c, "out", &p->out, "x", &p->x));
     if (p->x.shape[2] == 0 || p->out.shape[2] == 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more",
                                 p->x.shape[2] == 0 ? "x" : "out");

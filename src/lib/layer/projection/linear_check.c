@@ -1,9 +1,6 @@
 // linear_check.c: the checks that single projections and layers share.
 #include "layer/projection/linear.h"
 
-// Most columns of W: kernels count columns in 32 bits, up to one tile past the end.
-#define MAX_SIDE (INT32_MAX - 65536)
-
 // Rows of a matrix in blocks consist of whole blocks.
 static clattn_status check_sides(clattn_context *c, const linear_given *m, const tensor_rule *rule) {
     const int numbers = clattn_type_numbers(m->w->type);
@@ -63,9 +60,9 @@ clattn_status cla_linear_check_matrix(clattn_context *c, const linear_given *m, 
     const int64_t longest = m->shape[0] > m->shape[1] ? m->shape[0] : m->shape[1];
     TRY(cla_tensor_check(c, m->w, 2, &weight));
     TRY(check_sides(c, m, &weight));
-    if (longest > MAX_SIDE)
+    if (longest > ARGS_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: a side of %lld: at most %d are possible",
-                                m->names[0], (long long)longest, MAX_SIDE);
+                                m->names[0], (long long)longest, ARGS_MOST_ROWS);
     if (m->scale) TRY(check_scales(c, m, planning));
     if (!cla_tensor_given(m->b)) return CLATTN_OK;
     TRY(cla_tensor_check(c, m->b, 1, &bias));
