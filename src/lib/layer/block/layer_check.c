@@ -54,21 +54,12 @@ clattn_status cla_layer_check_rows(clattn_context *c, const clattn_tensor *w, co
 
 // x, y and out must have one type, and so must the weight matrices.
 static clattn_status check_types(clattn_context *c, const clattn_layer_params *p) {
-    const struct {
-        const char *name, *like;
-        clattn_type type, wanted;
-    } pairs[] = {{"y", "x", cla_tensor_given(&p->y) ? p->y.type : p->x.type, p->x.type},
-                 {"out", "x", p->out.type, p->x.type},
-                 {"wk", "wq", cla_tensor_given(&p->wk) ? p->wk.type : p->wq.type, p->wq.type},
-                 {"wv", "wq", cla_tensor_given(&p->wv) ? p->wv.type : p->wq.type, p->wq.type},
-                 {"w_gate", "wq", cla_tensor_given(&p->w_gate) ? p->w_gate.type : p->wq.type, p->wq.type},
-                 {"wo", "wq", p->wo.type, p->wq.type}};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (pairs[i].type != pairs[i].wanted)
-            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "%s: its type differs from %s's: both must be stored alike",
-                                    pairs[i].name, pairs[i].like);
-    return CLATTN_OK;
+    TRY(cla_tensor_check_alike(c, "y", &p->y, "x", &p->x));
+    TRY(cla_tensor_check_alike(c, "out", &p->out, "x", &p->x));
+    TRY(cla_tensor_check_alike(c, "wk", &p->wk, "wq", &p->wq));
+    TRY(cla_tensor_check_alike(c, "wv", &p->wv, "wq", &p->wq));
+    TRY(cla_tensor_check_alike(c, "w_gate", &p->w_gate, "wq", &p->wq));
+    return cla_tensor_check_alike(c, "wo", &p->wo, "wq", &p->wq);
 }
 
 static clattn_status check_matrices(layer *l, bool planning) {
